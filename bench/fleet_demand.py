@@ -1,49 +1,65 @@
 """Snapshot -> demand of the lower bound."""
 
 from collections import Counter
+from itertools import groupby
 
 import numpy as np
 
 from bench.bound import FleetDemand
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.resources import CPU, MEMORY, PODS
 from dovetail.model.snapshot import ClusterSnapshot
 
+Selector = tuple[tuple[str, str], ...]
+"""Labels and values of a node selector."""
 _RESOURCES = (CPU, MEMORY, PODS)
 
 
 def reduce_snapshot(snapshot: ClusterSnapshot) -> FleetDemand:
-    """Return the demand of a snapshot with one NodePool.
+    """Return the demand of a snapshot.
 
-    Rules between pods are left out, which can only lower the bound. One exception: pods
-    with self anti-affinity on hostname take one slot of a node each, and a node has one.
+    Rules between pods and limits are left out, which can only lower the bound. One
+    exception: pods with self anti-affinity on hostname take one slot of a node each, and
+    a node has one. Node selectors are extra resources: pods request 1 of the resource of
+    their selector, and types have enough of it for all pods, or none.
     """
-    (pool,) = snapshot.nodepools
-    counts = Counter(_size(pod) for pod in snapshot.pending_pods)
+    counts = Counter(_class_key(pod) for pod in snapshot.pending_pods)
     classes = sorted(counts)
+    selectors = sorted({selector for _, selector in classes if selector})
     daemon_requests = np.array([_size(daemon_set.pod)[:-1] for daemon_set in snapshot.daemon_sets]).reshape(
         -1, 3
     )
+    enough = len(snapshot.pending_pods)
     alloc, price = [], []
-    for instance_type in snapshot.instance_types[pool.name]:
-        price_of_type = _cheapest_price(pool, instance_type)
-        room = np.array(
-            [instance_type.allocatable.get(name, 0) for name in _RESOURCES]
-        ) - daemon_requests.sum(axis=0)
-        if price_of_type is not None and (room > 0).all():
-            alloc.append([*room.tolist(), 1])
-            price.append(price_of_type)
-    sizes, room = np.array(classes, dtype=np.float64), np.array(alloc, dtype=np.float64)
+    for pool in snapshot.nodepools:
+        for instance_type in snapshot.instance_types[pool.name]:
+            room = np.array(
+                [instance_type.allocatable.get(name, 0) for name in _RESOURCES]
+            ) - daemon_requests.sum(axis=0)
+            for offerings in _usable_offerings(pool, instance_type):
+                if (room > 0).all():
+                    admitted = [_admits(pool, instance_type, offerings, s) * enough for s in selectors]
+                    alloc.append([*room.tolist(), 1, *admitted])
+                    price.append(offerings[0].price)
+    sizes = np.array(
+        [[*size, *(selector == own for own in selectors)] for size, selector in classes], dtype=np.float64
+    )
+    room = np.array(alloc, dtype=np.float64)
     requested = (sizes > 0).any(axis=0)
     return FleetDemand(
         sizes[:, requested],
-        np.array([counts[instance_type] for instance_type in classes], dtype=np.float64),
+        np.array([counts[key] for key in classes], dtype=np.float64),
         room[:, requested],
         np.array(price),
     )
+
+
+def _class_key(pod: Pod) -> tuple[tuple[int, ...], Selector]:
+    return _size(pod), tuple(sorted(pod.spec.node_selector.items()))
 
 
 def _size(pod: Pod) -> tuple[int, ...]:
@@ -60,14 +76,30 @@ def _has_self_anti_affinity(pod: Pod) -> bool:
     )
 
 
-def _cheapest_price(pool: NodePool, instance_type: InstanceType) -> float | None:
-    """Return the price of the cheapest offering that the pool allows, if any."""
+def _usable_offerings(pool: NodePool, instance_type: InstanceType) -> list[list[Offering]]:
+    """Return the offerings that the pool allows, those of one price together."""
     requirements = pool.requirements()
     if instance_type.requirements.find_disjoint_key(requirements) is not None:
-        return None
-    prices = [
-        offering.price
+        return []
+    usable = [
+        offering
         for offering in instance_type.offerings
         if offering.available and offering.requirements().find_disjoint_key(requirements) is None
     ]
-    return min(prices, default=None)
+    usable.sort(key=lambda offering: offering.price)
+    return [list(group) for _, group in groupby(usable, key=lambda offering: offering.price)]
+
+
+def _admits(
+    pool: NodePool,
+    instance_type: InstanceType,
+    offerings: list[Offering],
+    selector: tuple[tuple[str, str], ...],
+) -> bool:
+    """Return True if one of the offerings matches a node selector."""
+    wanted = Requirements.from_labels(dict(selector))
+    return (
+        pool.requirements().find_disjoint_key(wanted) is None
+        and instance_type.requirements.find_disjoint_key(wanted) is None
+        and any(offering.requirements().find_disjoint_key(wanted) is None for offering in offerings)
+    )

@@ -2,7 +2,10 @@
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.data.bundled import bundled_catalog, bundled_prices
@@ -11,7 +14,15 @@ from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodepool import NodePool, NodeTemplate
-from dovetail.model.kube.pod import OwnerReference, Pod, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from dovetail.model.kube.pod import (
+    NodeSelectorTerm,
+    OwnerReference,
+    Pod,
+    PodAffinityTerm,
+    PodSpec,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
 from dovetail.model.kube.requirements import Operator, Requirement, Requirements, RequirementSpec
 from dovetail.model.kube.resources import CPU, MEMORY, PODS, Resources
 from dovetail.model.kube.selectors import LabelSelector
@@ -22,6 +33,7 @@ SEED = 42
 MI, GI = 2**20, 2**30
 REGION = "us-east-1"
 
+Option = TypeVar("Option")
 Mix = Callable[[int, int], ClusterSnapshot]
 """(number of pods, seed) → snapshot."""
 
@@ -54,7 +66,24 @@ def deployments(pods: int, seed: int = SEED) -> ClusterSnapshot:
     )
 
 
-MIXES: dict[str, Mix] = {"upstream": upstream, "deployments": deployments}
+def rules(pods: int, seed: int = SEED) -> ClusterSnapshot:
+    """Hundreds or thousands of Deployments with mixed rules on three NodePools.
+
+    Small Deployments are what makes a plan slow: 200 of them up to 2,000 pods, 3,000 above.
+    """
+    return _with_rules(pods, seed, limits={})
+
+
+def limits(pods: int, seed: int = SEED) -> ClusterSnapshot:
+    """Two hundred Deployments with the same rules, and NodePools with limits.
+
+    The limits allow all pods, if flexible ones leave the small NodePools to those
+    that fit nowhere else.
+    """
+    return _with_rules(pods, seed, limits={"arm": 0.3, "spot": 0.3, "on-demand": 1.2})
+
+
+MIXES: dict[str, Mix] = {"upstream": upstream, "deployments": deployments, "rules": rules, "limits": limits}
 
 
 # -- upstream's mix ---------------------------------------------------------------
@@ -135,11 +164,7 @@ def _fake_types(count: int) -> Iterator[InstanceType]:
 
 def _replicas(pods: int, random_source: random.Random, workloads: int = 50) -> Iterator[Pod]:
     """Yield the pods of Deployments with log-uniform sizes and replicas."""
-    sizes = []
-    for _ in range(workloads):
-        cpu = max(100, round(_log_uniform(random_source, 100, 8000) / 50) * 50)
-        memory = round(cpu / 1000 * _log_uniform(random_source, 1, 8) * 16) * 64 * MI
-        sizes.append((cpu, memory, _log_uniform(random_source, 1, 100)))
+    sizes = _sizes(workloads, random_source)
     counts = _apportion(pods, [weight for _, _, weight in sizes])
     for number, ((cpu, memory, _), count) in enumerate(zip(sizes, counts, strict=True)):
         app = f"app-{number:02}"
@@ -151,6 +176,16 @@ def _replicas(pods: int, random_source: random.Random, workloads: int = 50) -> I
                 owner=OwnerReference("apps/v1", "ReplicaSet", app, uid=app),
                 spec=PodSpec(requests=Resources({CPU: cpu, MEMORY: memory, PODS: 1})),
             )
+
+
+def _sizes(workloads: int, random_source: random.Random) -> list[tuple[int, int, float]]:
+    """Return millicores, bytes and share of the pods of each Deployment."""
+    sizes = []
+    for _ in range(workloads):
+        cpu = max(100, round(_log_uniform(random_source, 100, 8000) / 50) * 50)
+        memory = round(cpu / 1000 * _log_uniform(random_source, 1, 8) * 16) * 64 * MI
+        sizes.append((cpu, memory, _log_uniform(random_source, 1, 100)))
+    return sizes
 
 
 def _log_uniform(random_source: random.Random, low: float, high: float) -> float:
@@ -168,15 +203,21 @@ def _apportion(total: int, weights: list[float]) -> list[int]:
     return counts
 
 
-def _pool() -> NodePool:
+def _pool(
+    name: str = "default",
+    archs: tuple[str, ...] = ("amd64", "arm64"),
+    capacity_type: str = label_keys.ON_DEMAND,
+    cpu_limit: int | None = None,
+) -> NodePool:
     requirements = (
         RequirementSpec(label_keys.OS, Operator.IN, ("linux",)),
-        RequirementSpec(label_keys.ARCH, Operator.IN, ("amd64", "arm64")),
-        RequirementSpec(label_keys.CAPACITY_TYPE, Operator.IN, (label_keys.ON_DEMAND,)),
+        RequirementSpec(label_keys.ARCH, Operator.IN, archs),
+        RequirementSpec(label_keys.CAPACITY_TYPE, Operator.IN, (capacity_type,)),
         RequirementSpec("karpenter.k8s.aws/instance-category", Operator.IN, ("c", "m", "r")),
         RequirementSpec("karpenter.k8s.aws/instance-generation", Operator.GT, ("2",)),
     )
-    return NodePool(name="default", template=NodeTemplate(requirements=requirements))
+    limits = None if cpu_limit is None else Resources({CPU: cpu_limit})
+    return NodePool(name=name, template=NodeTemplate(requirements=requirements), limits=limits)
 
 
 def _bundled_types() -> tuple[InstanceType, ...]:
@@ -200,3 +241,93 @@ def _daemon_sets() -> Iterator[DaemonSet]:
         requests = Resources({CPU: cpu, MEMORY: memory * MI, PODS: 1})
         pod = Pod(name=name, namespace="kube-system", spec=PodSpec(requests=requests))
         yield DaemonSet(namespace="kube-system", name=name, pod=pod)
+
+
+# -- Deployments with rules -------------------------------------------------------------------
+
+_FEW_PODS, _FEW_DEPLOYMENTS, _MANY_DEPLOYMENTS = 2_000, 200, 3_000
+
+
+def _with_rules(pods: int, seed: int, limits: dict[str, float]) -> ClusterSnapshot:
+    """Return Deployments with rules; ``limits``: NodePool → cores, as share of all requests."""
+    random_source = random.Random(seed)
+    few = pods <= _FEW_PODS or bool(limits)
+    sizes = _sizes(_FEW_DEPLOYMENTS if few else _MANY_DEPLOYMENTS, random_source)
+    counts = _apportion(pods, [weight for _, _, weight in sizes])
+    pending: list[Pod] = []
+    for number, ((cpu, memory, _), count) in enumerate(zip(sizes, counts, strict=True)):
+        requests = Resources({CPU: cpu, MEMORY: memory, PODS: 1})
+        pending += _deployment_with_rules(f"app-{number:04}", requests, count, random_source)
+    cores = sum(pod.spec.requests[CPU] for pod in pending)
+    nodepools = [
+        _pool(name, archs, capacity_type, round(cores * limits[name]) if name in limits else None)
+        for name, archs, capacity_type in (
+            ("arm", ("arm64",), label_keys.ON_DEMAND),
+            ("spot", ("amd64",), label_keys.SPOT),
+            ("on-demand", ("amd64",), label_keys.ON_DEMAND),
+        )
+    ]
+    types = _bundled_types()
+    return ClusterSnapshot(
+        pending_pods=tuple(pending),
+        nodepools=tuple(nodepools),
+        instance_types=FrozenDict({pool.name: types for pool in nodepools}),
+        daemon_sets=tuple(_daemon_sets()),
+    )
+
+
+def _deployment_with_rules(
+    app: str, requests: Resources, count: int, random_source: random.Random
+) -> Iterator[Pod]:
+    """Yield the pods of a Deployment with rules as clusters have them."""
+    selector = LabelSelector(FrozenDict({"app": app}))
+    over_zones = TopologySpreadConstraint(topology_key=label_keys.ZONE, selector=selector)
+    preferably_over_zones = replace(over_zones, required=False)
+    over_hosts = TopologySpreadConstraint(
+        topology_key=label_keys.HOSTNAME, selector=selector, max_skew=random_source.choice((1, 2, 4))
+    )
+    same_zone, same_host = (PodAffinityTerm(key, selector) for key in (label_keys.ZONE, label_keys.HOSTNAME))
+    # Percent of the Deployments, and their rules.
+    rules: list[tuple[int, dict[str, Any]]] = [
+        (30, {}),
+        (24, {"spreads": (over_zones,)}),
+        (6, {"spreads": (preferably_over_zones,)}),
+        (10, {"spreads": (over_hosts,)}),
+        (8, {"spreads": (over_zones, over_hosts)}),
+        (8, {"anti_affinity": (same_host,)}),
+        (8, {"preferred_anti_affinity": (WeightedPodAffinityTerm(100, same_host),)}),
+        (6, {"affinity": (same_zone,)}),
+    ]
+    category, generation = "karpenter.k8s.aws/instance-category", "karpenter.k8s.aws/instance-generation"
+    recent = NodeSelectorTerm((RequirementSpec(generation, Operator.GT, ("5",)),))
+    # Percent of the Deployments, and the nodes they need.
+    nodes: list[tuple[int, dict[str, str]]] = [
+        (24, {}),
+        (30, {label_keys.ARCH: "amd64"}),
+        (10, {label_keys.ARCH: "arm64"}),
+        (12, {label_keys.CAPACITY_TYPE: label_keys.ON_DEMAND}),
+        (4, {label_keys.CAPACITY_TYPE: label_keys.SPOT}),
+        (8, {label_keys.ZONE: REGION + random_source.choice("abc")}),
+        (4, {category: "c"}),
+        (4, {category: "r"}),
+        (4, {category: "m", label_keys.ARCH: "amd64"}),
+    ]
+    spec = PodSpec(
+        requests=requests,
+        node_selector=FrozenDict(_choose(nodes, random_source)),
+        node_terms=(recent,) if random_source.random() < 0.08 else (),
+        **_choose(rules, random_source),
+    )
+    for replica in range(count):
+        yield Pod(
+            name=f"{app}-{replica}",
+            uid=f"{app}-{replica}",
+            labels=FrozenDict({"app": app}),
+            owner=OwnerReference("apps/v1", "ReplicaSet", app, uid=app),
+            spec=spec,
+        )
+
+
+def _choose(options: Sequence[tuple[int, Option]], random_source: random.Random) -> Option:
+    """Return one of the options (weight, option)."""
+    return random_source.choices([o for _, o in options], weights=[weight for weight, _ in options])[0]

@@ -20,7 +20,12 @@ from bench.mixes import MIXES, SEED
 from dovetail.core.scheduling.solver import solve
 
 SIZES = (1_000, 5_000, 20_000, 100_000)
-CASES = [*(("upstream", pods) for pods in SIZES), *(("deployments", pods) for pods in (500, *SIZES))]
+CASES = [
+    *(("upstream", pods) for pods in SIZES),
+    *(("deployments", pods) for pods in (500, *SIZES)),
+    *(("rules", pods) for pods in (300, 2_000, 5_000, 100_000)),
+    *(("limits", pods) for pods in (1_000, 20_000)),
+]
 RUNS = 3
 ROUNDS = 0
 """Rounds of the configuration bound. The fluid bound is nearly as high, and quick."""
