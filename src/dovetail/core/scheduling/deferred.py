@@ -2,9 +2,8 @@
 
 A batch may use claims in the states that its own constraint leads to, and claims
 opened for more constrained batches if it does not narrow them further. The fleet
-search knows only resources. So each distinct set of usable claim states becomes an
-extra *admission* resource: types in these states have plenty of it, all others
-none, and a pod of such a batch requests 1.
+search does not know claim states: each (state, row) is a type of its own, which
+admits the batches that may use the state.
 """
 
 from typing import NamedTuple
@@ -24,8 +23,6 @@ _MAX_CLASSES = 128
 _PODS_PER_CLAIM = 2
 # Claim states in one fleet search.
 _MAX_STATES = 12
-# Admission resource of a type in an allowed state.
-_UNLIMITED = float(1 << 40)
 _NO_CAP = np.iinfo(np.int64).max
 
 
@@ -53,12 +50,14 @@ class DeferredPods:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._batches: list[Batch] = []
+        self._batches_by_class: dict[int, list[Batch]] = {}
 
     def try_defer(
         self, compiled: CompiledClass, constraint: int, domains: DomainTuple, count: int
     ) -> int | None:
         """Defer pods; return the state of the claims they would open, or None if impossible."""
-        if any(_could_share_node(batch, compiled, domains) for batch in self._batches):
+        of_class = self._batches_by_class.setdefault(id(compiled.pod_class), [])
+        if any(_could_share_node(batch, compiled, domains) for batch in of_class):
             return None
         space, placement = self._problem.space, self._problem.placement
         for roots in space.roots_by_weight():
@@ -71,7 +70,9 @@ class DeferredPods:
                     return None
                 states.append(state)
             if states:
-                self._batches.append(Batch(compiled, constraint, domains, count, tuple(states)))
+                batch = Batch(compiled, constraint, domains, count, tuple(states))
+                self._batches.append(batch)
+                of_class.append(batch)
                 return states[0]
         return None
 
@@ -128,7 +129,7 @@ class DeferredPods:
 
     def _group_batches(self) -> list[list[Batch]]:
         """Return the batches by fleet search, those with the fewest types first."""
-        batches, self._batches = self._batches, []
+        batches, self._batches, self._batches_by_class = self._batches, [], {}
         states = {state for batch in batches for state in batch.states}
         if len(states) <= _MAX_STATES and len(batches) <= _MAX_CLASSES:
             return [batches] if batches else []
@@ -136,7 +137,9 @@ class DeferredPods:
         for batch in batches:
             by_states.setdefault(batch.states, []).append(batch)
         type_counts = {key: sum(int(self._usable_rows(state).sum()) for state in key) for key in by_states}
-        return [by_states[key] for key in sorted(by_states, key=lambda key: (type_counts[key], key))]
+        order_key = self._problem.space.order_key
+        order = sorted(by_states, key=lambda key: (type_counts[key], [order_key(state) for state in key]))
+        return [by_states[key] for key in order]
 
     def _fill_open_claims(self, batches: list[Batch]) -> list[Batch]:
         """Place pods on open claims; return the batches with what is left of them."""
@@ -173,10 +176,10 @@ class DeferredPods:
     def _candidate_states(self, batches: list[Batch]) -> list[int]:
         """Return the states of the batches, and those that two of them have in common."""
         space = self._problem.space
-        own_states = sorted({state for batch in batches for state in batch.states})
+        own_states = sorted({state for batch in batches for state in batch.states}, key=space.order_key)
         constraints = {batch.constraint for batch in batches}
         shared = {space.narrow(state, constraint) for state in own_states for constraint in constraints}
-        other_states = sorted(shared - {INFEASIBLE, *own_states})
+        other_states = sorted(shared - {INFEASIBLE, *own_states}, key=space.order_key)
         return own_states + other_states[: max(0, _MAX_STATES - len(own_states))]
 
     def _joinable_states(self, batch: Batch, states: list[int]) -> tuple[bool, ...]:
@@ -197,28 +200,24 @@ class DeferredPods:
         )
 
     def _demand(self, batches: list[Batch], states: list[int], joinable: list[tuple[bool, ...]]) -> Demand:
-        """Return the input of the fleet search; admission resources are appended."""
+        """Return the input of the fleet search."""
         space = self._problem.space
-        state_sets = sorted({flags for flags in joinable if not all(flags)})
-        # [batches, state sets]: 1 if a pod of the batch needs admission to the set.
-        needs = [[flags == state_set for state_set in state_sets] for flags in joinable]
-        needs_admission = np.array(needs, dtype=float)
-        alloc: list[Floats] = []  # per state: [types, resources + state sets]
+        alloc: list[Floats] = []  # per state: [types, resources]
         price: list[Floats] = []  # per state: [types]
-        for position, state in enumerate(states):
+        for state in states:
             rows = self._usable_rows(state)
-            pool_alloc = space.tables[space.states[state].pool].alloc[rows]
-            admission = [_UNLIMITED if state_set[position] else 0.0 for state_set in state_sets]
-            alloc.append(np.hstack([pool_alloc, np.tile(admission, (len(pool_alloc), 1))]))
+            alloc.append(space.tables[space.states[state].pool].alloc[rows])
             price.append(space.cost[state][: len(rows)][rows] + self._problem.settings.node_cost)
-        sizes = np.array([batch.compiled.requests for batch in batches])
+        admits: Bools = np.array(joinable, dtype=np.bool_).T  # [states, batches]
         caps = [_NO_CAP if (cap := batch.compiled.max_per_node) is None else cap for batch in batches]
         return Demand(
-            sizes=np.hstack([sizes, needs_admission]) if state_sets else sizes,
+            sizes=np.array([batch.compiled.requests for batch in batches]),
             counts=np.array([batch.pods for batch in batches], dtype=np.int64),
             alloc=np.vstack(alloc),
             price=np.concatenate(price),
             max_per_node=np.array(caps, dtype=np.int64),
+            admission=np.repeat(np.arange(len(states)), [len(types) for types in price]),
+            admits=admits,
         )
 
     def _is_within_limits(self, type_options: list[tuple[int, int]], bundles: list[Bundle]) -> bool:
@@ -244,12 +243,10 @@ class DeferredPods:
 
 
 def _could_share_node(batch: Batch, compiled: CompiledClass, domains: DomainTuple) -> bool:
-    """Return True if pods of one class in two batches could share a node wrongly.
+    """Return True if pods of one class, in this batch and another, could share a node wrongly.
 
     The fleet search limits the pods of one batch per node, not of two together.
     """
-    if batch.compiled.pod_class is not compiled.pod_class:
-        return False
     if batch.compiled.max_per_node is None and compiled.max_per_node is None:
         return False
     separate = batch.compiled.topology_keys == compiled.topology_keys and batch.domains != domains

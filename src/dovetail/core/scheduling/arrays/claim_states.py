@@ -6,8 +6,7 @@ requirements) pair is a *claim state* with an integer id. Requirement algebra ru
 once per (claim state, node constraint) pair; afterwards adding a class is a
 look-up in an array::
 
-    targets = space.narrow_all(constraint)         # [claim states] int64
-    new_states = targets[nodes.claim_state[claims]]
+    new_states = space.narrow_states(nodes.claim_state[claims], constraint)
 
 "Which types are left, and at what price" is one row of ``cost``. State 0 is
 INFEASIBLE: no type is left. It maps to itself under every constraint.
@@ -28,6 +27,8 @@ from dovetail.model.kube.taints import Toleration, find_untolerated_taint
 
 # Callers rely on the value: ``states.nonzero()`` selects the feasible ones.
 INFEASIBLE = 0
+_UNKNOWN = -1
+"""In a row of transitions: not computed yet."""
 
 
 class ClaimState(NamedTuple):
@@ -73,11 +74,11 @@ class ClaimStateSpace:
         self._state_ids: dict[tuple[int, Requirements], int] = {}
         self.constraints: list[NodeConstraint] = []
         self._constraint_ids: dict[tuple[Requirements, tuple[Toleration, ...]], int] = {}
-        # Per constraint: [claim states] target states, and how many of them are computed.
+        # Per constraint: [claim states] target states, computed when a claim is in the state.
         self._transitions: list[Ints] = []
-        self._transition_counts: list[int] = []
         self._narrowed: dict[tuple[int, int], int] = {}
         self._rows_by_price: dict[int, Ints] = {}
+        self._order_keys: dict[int, tuple[float, int, str]] = {}
         self.roots = [
             self._intern_state(
                 index,
@@ -114,8 +115,7 @@ class ClaimStateSpace:
                 for table in self.tables
             )
             self.constraints.append(NodeConstraint(requirements, tolerations, pools))
-            self._transitions.append(np.zeros(16, dtype=np.int64))
-            self._transition_counts.append(1)
+            self._transitions.append(np.zeros(1, dtype=np.int64))
         return number
 
     def extend_constraint(self, constraint: int, more: Requirements) -> int:
@@ -168,23 +168,35 @@ class ClaimStateSpace:
             self._narrow_columns(state.pool, state.columns, changed),
         )
 
-    def narrow_all(self, constraint: int) -> Ints:
-        """Return [claim states]: target state of every state under a constraint.
-
-        The array is longer than the number of states; the rest is INFEASIBLE.
-        """
-        row, computed = self._transitions[constraint], self._transition_counts[constraint]
-        count = len(self.states)
-        while computed < count:  # Narrowing may add states, which are narrowed in the next round.
-            if len(row) < count:
-                row = self._transitions[constraint] = np.concatenate(
-                    [row, np.zeros(max(count, len(row)), dtype=np.int64)]
-                )
-            for state in range(computed, count):
+    def narrow_states(self, states: Ints, constraint: int) -> Ints:
+        """Return [states]: target of each claim state under a constraint."""
+        row = self.transition_row(constraint)
+        targets: Ints = row[states]
+        if len(targets) and targets.min() < 0:
+            for state in sorted(set(states[targets < 0].tolist())):
                 row[state] = self.narrow(state, constraint)
-            computed, count = count, len(self.states)
-        self._transition_counts[constraint] = computed
+            targets = row[states]
+        return targets
+
+    def transition_row(self, constraint: int) -> Ints:
+        """Return [claim states]: target of each state; negative if not computed yet."""
+        row = self._transitions[constraint]
+        if len(row) < len(self.states):
+            unknown = np.full(2 * len(self.states) - len(row), _UNKNOWN, dtype=np.int64)
+            row = self._transitions[constraint] = np.concatenate([row, unknown])
         return row
+
+    def order_key(self, state: int) -> tuple[float, int, str]:
+        """Return a sort key of claim states: cheapest type, NodePool, requirements.
+
+        Ids of states depend on the order in which classes are placed; a plan must not.
+        """
+        key = self._order_keys.get(state)
+        if key is None:
+            pool, requirements = self.states[state].pool, self.states[state].requirements
+            cheapest = float(self.cost[state].min(initial=UNAVAILABLE))
+            key = self._order_keys[state] = (cheapest, pool, str(requirements))
+        return key
 
     def add_requirement(self, state: int, requirement: Requirement) -> int:
         """Return the claim state with one more requirement; taints are ignored."""

@@ -52,37 +52,60 @@ class FractionalFleet:
     """Mean price of a node."""
 
 
-def generate_columns(problem: FleetProblem, relaxation: FluidRelaxation, rounds: int) -> FractionalFleet:
-    """Return a good fractional fleet after at most ``rounds`` rounds.
+class ColumnGeneration:
+    """Column generation that can be continued: patterns and the basis are kept."""
 
-    Each round takes pod values from the linear program over all patterns, and adds
-    patterns whose pods are worth more than the node costs.
-    """
-    master = _Master(problem, relaxation)
-    weightings = resource_weightings(problem.sizes.shape[1])
-    values = relaxation.values * (1 + _UNSERVED_MARKUP / 2)
-    candidate_types = _candidate_types(problem, values, weightings)
-    master.add(split_fluid_fleet(problem, relaxation, values, weightings), 0.0)
-    for round_number in range(rounds):
-        patterns = generate_patterns(problem, values, problem.counts, candidate_types, weightings, _MIN_YIELD)
-        master.add(patterns, _MIN_IMPROVEMENT)
+    def __init__(self, problem: FleetProblem, relaxation: FluidRelaxation) -> None:
+        self._problem = problem
+        self._bound = relaxation.bound
+        self._master = _Master(problem, relaxation)
+        self._weightings = resource_weightings(problem.sizes.shape[1])
+        self._values = relaxation.values * (1 + _UNSERVED_MARKUP / 2)
+        self._candidate_types = _candidate_types(problem, self._values, self._weightings)
+        self._rounds = 0
+        self._master.add(split_fluid_fleet(problem, relaxation, self._values, self._weightings), 0.0)
+
+    def run(self, rounds: int) -> FractionalFleet:
+        """Return a good fractional fleet after at most ``rounds`` rounds in total.
+
+        Each round takes pod values from the linear program over all patterns, and adds
+        patterns whose pods are worth more than the node costs.
+        """
+        problem, master = self._problem, self._master
+        for round_number in range(self._rounds, rounds):
+            patterns = self._add_patterns(round_number)
+            if round_number >= _RAISE_FROM * rounds and not master.raise_unserved_price():
+                if patterns.yields.max() < _CONVERGED:
+                    break
+            self._values = master.solve()
+            if master.cost < self._bound * _NEAR_BOUND:
+                break
+        self._rounds = rounds
+        master.solve()
+        types = np.arange(len(problem.price))
+        return FractionalFleet(
+            master.types,
+            master.counts,
+            master.multiplicity,
+            self._values,
+            _best_weightings(problem, self._values, self._weightings, types),
+            self._candidate_types,
+            node_price=master.cost / max(1.0, float(master.multiplicity.sum())),
+        )
+
+    def _add_patterns(self, round_number: int) -> Patterns:
+        """Add the best patterns at the present pod values; return those of all candidate types."""
+        problem, values, weightings = self._problem, self._values, self._weightings
+        patterns = generate_patterns(
+            problem, values, problem.counts, self._candidate_types, weightings, _MIN_YIELD
+        )
+        self._master.add(patterns, _MIN_IMPROVEMENT)
         small = _small_types(patterns, round_number)
         if len(small):
             weights = _best_weightings(problem, values, weightings, small)
             seeded = patterns_with_each_class(problem, values, problem.counts, small, weights)
-            master.add(seeded, _MIN_IMPROVEMENT)
-        if round_number >= _RAISE_FROM * rounds and not master.raise_unserved_price():
-            if patterns.yields.max() < _CONVERGED:
-                break
-        values = master.solve()
-        if master.cost < relaxation.bound * _NEAR_BOUND:
-            break
-    master.solve()
-    weights = _best_weightings(problem, values, weightings, np.arange(len(problem.price)))
-    node_price = master.cost / max(1.0, float(master.multiplicity.sum()))
-    return FractionalFleet(
-        master.types, master.counts, master.multiplicity, values, weights, candidate_types, node_price
-    )
+            self._master.add(seeded, _MIN_IMPROVEMENT)
+        return patterns
 
 
 class _Master:

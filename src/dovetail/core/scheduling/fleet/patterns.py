@@ -78,33 +78,48 @@ def fill(problem: FleetProblem, values: Floats, free: Floats, limits: Floats, we
     divided by what is left of it, so that all resources run out together. Half of
     the pods that fit are added at once.
     """
-    sizes, columns = problem.sizes, problem.sizes.T.copy()
-    # [R, K]: resources per unit of value.
-    per_value = columns / values
     counts = np.zeros_like(limits)
-    active = np.arange(len(free))
-    room, unplaced, can_add = free.copy(), limits.copy(), limits >= 1
-    while len(active):
-        # Free resources only shrink: what does not fit now never will.
-        for r, size in enumerate(columns):
-            can_add &= room[:, r, None] >= size
+    classes = np.flatnonzero((limits >= 1).any(axis=0))
+    if not len(classes):
+        return counts
+    sizes = problem.sizes[classes]
+    # [R, K]: resources per unit of value.
+    per_value = (sizes / values[classes, None]).T.copy()
+    active = row = np.arange(len(free))
+    room, unplaced = free.copy(), limits[:, classes]
+    # Added to the cost: infinite where no pod of the class can be added any more.
+    blocked = np.where(unplaced >= 1, 0.0, np.inf)
+    _block(blocked, row, sizes, room)
+    while True:
         cost = (weights[active] / np.maximum(room, 1.0)) @ per_value
-        cost[~can_add] = np.inf
+        cost += blocked
         best = cost.argmin(axis=1)
-        row = np.arange(len(active))
-        progressing = can_add[row, best]
+        going = (cost[row, best] < np.inf).nonzero()[0]
+        if len(going) < len(active):
+            free[active] = room
+            if not len(going):
+                return counts
+            active, room, row, best = active[going], room[going], row[: len(going)], best[going]
+            unplaced, blocked = unplaced[going], blocked[going]
         fitting = whole_pods(room, sizes[best])
         added = np.minimum(np.maximum(1.0, np.floor(fitting * _BULK_SHARE)), unplaced[row, best])
-        added[~progressing] = 0.0
-        counts[active, best] += added
+        added[fitting < 1] = 0.0
+        counts[active, classes[best]] += added
         unplaced[row, best] -= added
-        can_add[row, best] &= unplaced[row, best] >= 1
         room -= added[:, None] * sizes[best]
-        if not progressing.all():
-            free[active] = room
-            active, room = active[progressing], room[progressing]
-            unplaced, can_add = unplaced[progressing], can_add[progressing]
-    return counts
+        used_up = (unplaced[row, best] < 1).nonzero()[0]
+        blocked[used_up, best[used_up]] = np.inf
+        # Comparing all classes is expensive: only where the best one turned out not to fit.
+        _block(blocked, (fitting < 1).nonzero()[0], sizes, room)
+
+
+def _block(blocked: Floats, rows: Ints, sizes: Floats, room: Floats) -> None:
+    """Set ``blocked`` [N, K] to infinity, in place, where a pod does not fit."""
+    if len(rows):
+        too_large = np.zeros((len(rows), len(sizes)), dtype=np.bool_)
+        for r in range(sizes.shape[1]):
+            too_large |= sizes[:, r] > room[rows, r, None]
+        blocked[rows] = np.where(too_large, np.inf, blocked[rows])
 
 
 def swap_pods(

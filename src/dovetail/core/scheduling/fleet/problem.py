@@ -36,6 +36,10 @@ class Demand:
     """[K]: maximum number of pods of a class on one node; None: any number."""
     effort: int = DEFAULT_EFFORT
     """Rounds of column generation: a count, not a time, so equal input gives equal output."""
+    admission: Ints | None = None
+    """[T]: row of ``admits`` for each type; None: every type admits every class."""
+    admits: Bools | None = None
+    """[admissions, K]: True where rules allow pods of the class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +67,43 @@ class FleetProblem:
     """[T, K]: maximum number of pods of a class on a node of the type."""
     share: Floats
     """[T, K, R]: share of a node's resource that one pod takes."""
+    admission: Ints
+    """[T]: row of ``admits`` for each type."""
+    admits: Bools
+    """[admissions, K]: classes that rules allow on these types."""
 
     def restrict_to(self, classes: Ints, counts: Floats) -> "FleetProblem":
         """Return the problem with only some classes, and ``counts`` pods of each."""
         max_pods = np.minimum(self.max_pods[:, classes], counts)
-        share = self.share[:, classes]
-        return FleetProblem(self.sizes[classes], counts, self.alloc, self.price, self.types, max_pods, share)
+        return FleetProblem(
+            self.sizes[classes],
+            counts,
+            self.alloc,
+            self.price,
+            self.types,
+            max_pods,
+            self.share[:, classes],
+            self.admission,
+            self.admits[:, classes],
+        )
 
-    def cheapest_types(self, used: Floats) -> Ints:
-        """Return [N]: the cheapest type with room for each row of ``used`` [N, R]."""
-        best: Ints = np.where(fits_in(used, self.alloc), self.price, np.inf).argmin(axis=1)
+    def holds(self, counts: Floats) -> Bools:
+        """Return [N, T]: True where a node holds the pods of a row of ``counts`` [N, K].
+
+        The maximum per node is not checked.
+        """
+        holds = fits_in(counts @ self.sizes, self.alloc)
+        if not self.admits.all():
+            present = counts > 0
+            for number, admitted in enumerate(self.admits):
+                of_admission = np.flatnonzero(self.admission == number)
+                not_admitted: Bools = np.asarray(present[:, ~admitted].any(axis=1))
+                holds[:, of_admission] &= ~not_admitted[:, None]
+        return holds
+
+    def cheapest_types(self, counts: Floats) -> Ints:
+        """Return [N]: the cheapest type that holds each row of ``counts`` [N, K]."""
+        best: Ints = np.where(self.holds(counts), self.price, np.inf).argmin(axis=1)
         return best
 
     def cheapest_single_node(self, counts: Floats) -> tuple[Ints, Floats]:
@@ -81,7 +112,7 @@ class FleetProblem:
         ``counts`` is [N, K], both results are [N]. The price is infinite where no single
         node holds so many pods.
         """
-        fits = fits_in(counts @ self.sizes, self.alloc)
+        fits = self.holds(counts)
         # Where the resources fit, only the maximum per node can forbid it. It is the same on
         # all types.
         fits &= (counts <= self.max_pods.max(axis=0)).all(axis=1)[:, None]
@@ -116,47 +147,58 @@ def compile_demand(demand: Demand) -> tuple[FleetProblem, Ints]:
     if demand.max_per_node is not None:
         caps = np.minimum(counts, np.maximum(demand.max_per_node[present], 0))
     may_share_one_node = bool((caps == counts).all())
-    kept = _useful_types(counts @ sizes, demand.alloc[:, requested], demand.price, may_share_one_node)
-    alloc = demand.alloc[kept][:, requested]
-    max_pods = np.clip(whole_pods(alloc[:, None, :], sizes[None, :, :]), 0.0, caps)
+    admission = np.zeros(len(demand.price), dtype=np.int64)
+    admits = np.ones((1, len(present)), dtype=np.bool_)
+    if demand.admission is not None and demand.admits is not None:
+        admission, admits = demand.admission, demand.admits[:, present]
+    alloc = demand.alloc[:, requested]
+    kept = _useful_types(counts @ sizes, alloc, demand.price, admission, admits, may_share_one_node)
+    alloc, admission = alloc[kept], admission[kept]
+    max_pods = np.clip(whole_pods(alloc[:, None, :], sizes[None, :, :]), 0.0, caps) * admits[admission]
     unplaceable = np.flatnonzero(max_pods.max(axis=0, initial=0.0) < 1)
     if len(unplaceable):
         raise ValueError(f"class {present[unplaceable[0]]} fits on no type")
     usable = (max_pods >= 1).any(axis=1)
-    kept, alloc, max_pods = kept[usable], alloc[usable], max_pods[usable]
+    kept, alloc, max_pods, admission = kept[usable], alloc[usable], max_pods[usable], admission[usable]
     share = np.minimum(sizes[None] / np.maximum(alloc[:, None], _MIN_ALLOC), _MAX_SHARE)
-    problem = FleetProblem(sizes, counts, alloc, demand.price[kept], kept, max_pods, share)
+    price = demand.price[kept]
+    problem = FleetProblem(sizes, counts, alloc, price, kept, max_pods, share, admission, admits)
     return problem, present
 
 
-def _useful_types(total: Floats, alloc: Floats, price: Floats, may_share_one_node: bool) -> Ints:
+def _useful_types(
+    total: Floats, alloc: Floats, price: Floats, admission: Ints, admits: Bools, may_share_one_node: bool
+) -> Ints:
     """Return the types that no other type dominates at the same or a lower price.
 
-    Room beyond the whole demand has no value, so it is cut off first. Of the types
-    larger than the demand only the cheapest stays; and no more expensive type at
-    all, if ``may_share_one_node``.
+    A type dominates another if it has at least as much room and admits at least the
+    same classes. Room beyond the whole demand has no value, so it is cut off first. Of
+    the types larger than the demand only the cheapest stays; and no more expensive type
+    at all, if ``may_share_one_node``.
     """
     usable = np.flatnonzero(np.isfinite(price) & (alloc > 0).any(axis=1))
-    holds_all = (total <= alloc[usable]).all(axis=1)
+    admits_all: Bools = np.asarray(admits.all(axis=1))
+    holds_all = (total <= alloc[usable]).all(axis=1) & admits_all[admission[usable]]
     if may_share_one_node and holds_all.any():
         usable = usable[price[usable] <= price[usable][holds_all].min()]
     room = np.minimum(alloc[usable], total)
     order = np.lexsort((usable, alloc[usable].sum(axis=1), -room.sum(axis=1), price[usable]))
-    return np.sort(usable[order[_pareto_front(room[order])]])
+    # [admissions, admissions]: True where the second admits all classes of the first.
+    includes: Bools = np.asarray((~admits[:, None] | admits[None]).all(axis=2))
+    return np.sort(usable[order[_pareto_front(room[order], admission[usable[order]], includes)]])
 
 
-def _pareto_front(room: Floats) -> Ints:
+def _pareto_front(room: Floats, admission: Ints, includes: Bools) -> Ints:
     """Return the rows of ``room`` (cheapest first) that no earlier row dominates."""
-    front = np.zeros((0, room.shape[1]))
-    kept: list[int] = []
+    front: Ints = np.zeros(0, dtype=np.int64)
     for start in range(0, len(room), _CHUNK):
-        block = room[start : start + _CHUNK]
-        kept_rows = np.flatnonzero(~fits_in(block, front).any(axis=1))
-        within = fits_in(block[kept_rows], block[kept_rows])
-        kept_rows = kept_rows[~np.tril(within, k=-1).any(axis=1)]
-        kept.extend((start + kept_rows).tolist())
-        front = np.concatenate([front, block[kept_rows]])
-    return np.array(kept, dtype=np.int64)
+        block = np.arange(start, min(start + _CHUNK, len(room)))
+        dominated = fits_in(room[block], room[front]) & includes[admission[block][:, None], admission[front]]
+        block = block[~dominated.any(axis=1)]
+        within = fits_in(room[block], room[block]) & includes[admission[block][:, None], admission[block]]
+        block = block[~np.tril(within, k=-1).any(axis=1)]
+        front = np.concatenate([front, block])
+    return front
 
 
 def fits_in(loads: Floats, room: Floats) -> Bools:

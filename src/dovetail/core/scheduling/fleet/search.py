@@ -4,7 +4,7 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Ints
 from dovetail.core.scheduling.fleet.beam_search import beam_search
-from dovetail.core.scheduling.fleet.column_generation import generate_columns
+from dovetail.core.scheduling.fleet.column_generation import ColumnGeneration
 from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_small
 from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation, solve_fluid_relaxation
 from dovetail.core.scheduling.fleet.problem import Bundle, Demand, FleetProblem, compile_demand
@@ -68,9 +68,13 @@ def _pack_part(problem: FleetProblem, effort: int) -> Fleet:
         best = _cheaper(best, _pack_by_beam_search(problem, relaxation))
         if best.cost <= _GOOD_AFTER_BEAM * relaxation.bound:
             return best
-    rounds = effort
+    rounds, columns = effort, ColumnGeneration(problem, relaxation)
     while True:
-        best = _cheaper(best, _pack_by_column_generation(problem, relaxation, rounds))
+        fleet = Fleet(problem, problem.counts)
+        mix = columns.run(rounds)
+        add_whole_nodes(fleet, mix)
+        add_remaining_nodes(fleet, mix)
+        best = _cheaper(best, fleet)
         small = len(problem.counts) <= _FEW_CLASSES and rounds < _MAX_ROUNDS
         if not small or best.cost <= _GOOD_AFTER_COLUMNS * relaxation.bound:
             return best
@@ -89,18 +93,10 @@ def _pack_by_beam_search(problem: FleetProblem, relaxation: FluidRelaxation) -> 
     return fleet
 
 
-def _pack_by_column_generation(problem: FleetProblem, relaxation: FluidRelaxation, rounds: int) -> Fleet:
-    fleet = Fleet(problem, problem.counts)
-    mix = generate_columns(problem, relaxation, rounds)
-    add_whole_nodes(fleet, mix)
-    add_remaining_nodes(fleet, mix)
-    return fleet
-
-
 def _bundles(fleet: Fleet, classes: Ints, class_count: int) -> list[Bundle]:
     """Return equal nodes as bundles; each gets the cheapest type that holds its pods."""
     rows = np.array(fleet.counts)
-    types = fleet.problem.cheapest_types(rows @ fleet.problem.sizes)
+    types = fleet.problem.cheapest_types(rows)
     merged: dict[tuple[int, bytes], int] = {}
     for row, type_index, copies in zip(rows, types.tolist(), fleet.copies, strict=True):
         key = (type_index, row.tobytes())

@@ -99,21 +99,22 @@ class Packer:
         fit into the first one.
         """
         nodes = self.placement.nodes
-        first, end = nodes.existing_count, nodes.count
-        candidates = (nodes.fitting_pods[first:end] >= 1).nonzero()[0] + first
+        existing, end = nodes.existing_count, nodes.count
+        candidates = (nodes.fitting_pods[existing:end] >= 1).nonzero()[0] + existing
         if not len(candidates):
             return 0
-        targets = self.placement.space.narrow_all(constraint)  # [claim states] int64
         start = int(candidates.searchsorted(self.placement.cursor))
         placed, width = 0, self.placement.window
         if count <= _FEW_PODS and not self.placement.min_values_pools and not compiled.port_bits:
-            placed = self._fill_few_pods(compiled, targets, candidates[start : start + _MAX_SCANNED], count)
+            placed = self._fill_few_pods(
+                compiled, constraint, candidates[start : start + _MAX_SCANNED], count
+            )
         for part in (candidates[start:], candidates[:start]):
             at = 0
             while at < len(part) and placed < count:
                 window = part[at : at + width]
                 at, width = at + width, width * 4
-                window, states = self._joinable_claims(window, targets)
+                window, states = self._joinable_claims(window, constraint)
                 if len(window):
                     max_pods = self.placement.max_pods(compiled, window, states)
                     placed += self._place_in_order(compiled, window, max_pods, states, count - placed)
@@ -121,21 +122,24 @@ class Packer:
                 break
         return placed
 
-    def _fill_few_pods(self, compiled: CompiledClass, targets: Ints, candidates: Ints, count: int) -> int:
+    def _fill_few_pods(self, compiled: CompiledClass, constraint: int, candidates: Ints, count: int) -> int:
         """Fill claims one by one: faster than array operations for a few pods."""
-        placement, nodes, cost = self.placement, self.placement.nodes, self.placement.space.cost
+        placement, nodes, space = self.placement, self.placement.nodes, self.placement.space
+        targets = space.transition_row(constraint)
         placed = 0
         for claim in candidates.tolist():
             before = nodes.claim_state.item(claim)
             after = targets.item(before)
+            if after < 0:
+                after = targets[before] = space.narrow(before, constraint)
             if after == INFEASIBLE:
                 continue
             if after != before:
                 row = nodes.nominal_row.item(claim)
                 max_price = (
-                    _ANY_PRICE if placement.fewest_nodes else cost.item(before, row) * _MAX_PRICE_RATIO
+                    _ANY_PRICE if placement.fewest_nodes else space.cost.item(before, row) * _MAX_PRICE_RATIO
                 )
-                if cost.item(after, row) > min(max_price, _ANY_PRICE):
+                if space.cost.item(after, row) > min(max_price, _ANY_PRICE):
                     continue
             max_pods = placement.max_pods_on_claim(compiled, claim)
             if max_pods < 1:
@@ -149,14 +153,14 @@ class Packer:
                 break
         return placed
 
-    def _joinable_claims(self, claims: Ints, targets: Ints) -> tuple[Ints, Ints]:
+    def _joinable_claims(self, claims: Ints, constraint: int) -> tuple[Ints, Ints]:
         """Return the claims that a class may join, and their claim states after it.
 
         The nominal type must stay possible at about the same price.
         """
-        nodes, cost = self.placement.nodes, self.placement.space.cost
+        nodes, space = self.placement.nodes, self.placement.space
         before = nodes.claim_state[claims]
-        after = targets[before]
+        after = space.narrow_states(before, constraint)
         feasible = after.nonzero()[0]
         if len(feasible) < len(claims):
             claims, before, after = claims[feasible], before[feasible], after[feasible]
@@ -166,9 +170,9 @@ class Packer:
         max_price = (
             _ANY_PRICE
             if self.placement.fewest_nodes
-            else np.minimum(cost[before, rows] * _MAX_PRICE_RATIO, _ANY_PRICE)
+            else np.minimum(space.cost[before, rows] * _MAX_PRICE_RATIO, _ANY_PRICE)
         )
-        joinable = (cost[after, rows] <= max_price).nonzero()[0]
+        joinable = (space.cost[after, rows] <= max_price).nonzero()[0]
         return claims[joinable], after[joinable]
 
     def _place_in_order(

@@ -47,7 +47,6 @@ class Upsizer:
         first, end = nodes.existing_count, nodes.count
         if first == end:
             return 0
-        targets = self._placement.space.narrow_all(constraint)  # [claim states] int64
         placed, scanned, width = 0, 0, self._placement.window
         start = min(max(self._placement.cursor, first), end)
         scan_all = self._placement.fewest_nodes or compiled.has_hostname_affinity
@@ -56,17 +55,18 @@ class Upsizer:
             for at in range(low, high, width):
                 window = np.arange(at, min(at + width, high))
                 scanned += len(window)
-                placed += self._upsize_window(compiled, window, targets, count - placed, limit)
+                placed += self._upsize_window(compiled, window, constraint, count - placed, limit)
                 if placed >= count or scanned >= max_scanned:
                     return placed
         return placed
 
     def _upsize_window(
-        self, compiled: CompiledClass, window: Ints, targets: Ints, count: int, limit: float
+        self, compiled: CompiledClass, window: Ints, constraint: int, count: int, limit: float
     ) -> int:
         """Upsize claims ``window`` [claims], one claim state after the other."""
         nodes = self._placement.nodes
-        states = targets[nodes.claim_state[window]]
+        space = self._placement.space
+        states = space.narrow_states(nodes.claim_state[window], constraint)
         feasible = states.nonzero()[0]  # INFEASIBLE is 0.
         if not len(feasible):
             return 0
@@ -81,9 +81,8 @@ class Upsizer:
                 max_pods[i] = 0
         placed = 0
         usable = max_pods >= 1
-        # Claims of one state share a price index. States are taken by number, so
-        # that the result does not depend on the order of a set.
-        for state in sorted(set(states[usable].tolist())):
+        # Claims of one state share a price index.
+        for state in sorted(set(states[usable].tolist()), key=space.order_key):
             of_state = ((states == state) & usable).nonzero()[0]
             for at in range(0, len(of_state), _CHUNK):
                 chunk = of_state[at : at + _CHUNK]
@@ -158,7 +157,7 @@ class Upsizer:
         if not len(claims) or self._placement.min_values_pools or any(self._placement.daemon_ports):
             return
         share = load / len(claims) * _EXPECTED_SHARE
-        for state in sorted(set(nodes.claim_state[claims].tolist())):
+        for state in sorted(set(nodes.claim_state[claims].tolist()), key=self._placement.space.order_key):
             of_state = claims[nodes.claim_state[claims] == state]
             price_index = self._price_indexes.get(state)
             positions = price_index.cheapest_fit(nodes.used[:, of_state] + share[:, None])
