@@ -21,6 +21,8 @@ from dovetail.codec.inputs.cluster_inputs import Inputs
 from dovetail.codec.text.suggestions import join_first, pluralize
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.core.instancetypes.discounts import Discounts
+from dovetail.core.instancetypes.kubelet import find_failures
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.core.instancetypes.unsatisfiable import find_unsatisfiable_requirements
 from dovetail.core.scheduling.discounted import BilledPlan, solve_discounted
 from dovetail.errors import InvalidInputError, ValidationError
@@ -61,6 +63,8 @@ DEFAULT_NODEPOOL: Final = NodePool(
     ),
 )
 """Used if no NodePool is given; equal to that of Karpenter's getting started guide."""
+_SETTINGS: Final = InstanceTypeSettings(kubelet_expressions=True)
+"""The reader rejects expressions whose feature gate is off."""
 _DEFAULT_NODEPOOL_NOTE: Final = (
     "no NodePool given; used one for linux/amd64, on-demand, "
     "instance categories c, m and r from generation 3 on"
@@ -332,10 +336,21 @@ def _build_types(
 ) -> FrozenDict[str, tuple[InstanceType, ...]]:
     """Return the instance types of each NodePool."""
     facts = catalog.instance_types_in(region.name)
+    errors = [
+        ValidationError(f"EC2NodeClass {node_class.name}", 0, f"spec.kubelet.{field}", message)
+        for node_class in dict.fromkeys(classes.values())
+        for field, message in find_failures(facts, node_class, _SETTINGS)
+    ]
+    if errors:
+        raise InvalidInputError(errors)
     # NodePools of one class share one tuple: building it and compiling it take a while.
     built = {
         node_class: build_instance_types(
-            facts, region=region, node_class=_restrict_zones(node_class, region, zones), prices=prices
+            facts,
+            region=region,
+            node_class=_restrict_zones(node_class, region, zones),
+            prices=prices,
+            settings=_SETTINGS,
         )
         for node_class in dict.fromkeys(classes.values())
     }

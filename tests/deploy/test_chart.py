@@ -141,7 +141,6 @@ def test_a_values_file_of_karpenters_chart_works_unchanged() -> None:
     [
         {"settings": {"ignoreDRARequests": False}},
         {"webhook": {"enabled": True}},
-        {"settings": {"awsFeatureGates": {"nodeClassCEL": True}}},
         {"settings": {"amiRefreshInterval": "5m"}},
         {"logOutputPaths": ["/var/log/karpenter"]},
     ],

@@ -4,13 +4,23 @@ from typing import Any
 
 import pytest
 
+from dovetail.core.instancetypes.kubelet import find_failures
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.state.nodeclass_validation import find_nodeclass_problem
+from tests.core.instancetypes.builders import ec2_type
 
 INVALID, UNSUPPORTED = "InvalidKubeletConfiguration", "UnsupportedKubeletConfiguration"
 
 
-def problem(family: str = "AL2023", **spec: Any) -> tuple[str, str] | None:
-    return find_nodeclass_problem({"metadata": {"name": "a"}, "spec": {"amiFamily": family, **spec}})
+SETTINGS = InstanceTypeSettings(kubelet_expressions=True)
+
+
+def problem(family: str = "AL2023", *, gate: bool = False, **spec: Any) -> tuple[str, str] | None:
+    raw = {"metadata": {"name": "a"}, "spec": {"amiFamily": family, **spec}}
+    if not gate:
+        return find_nodeclass_problem(raw)
+    types = [ec2_type("t3.nano"), ec2_type("m5.large")]
+    return find_nodeclass_problem(raw, lambda node_class: find_failures(types, node_class, SETTINGS))
 
 
 @pytest.mark.parametrize("key", ["karpenter.sh/custom-key", "kubernetes.io/role/key", "Name"])
@@ -111,3 +121,47 @@ def test_kubelet_settings_unsupported_by_the_ami_family_are_errors(
     error = problem(family, kubelet=kubelet)
 
     assert (None if error is None else error[0]) == reason
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "gate", "reason", "message"),
+    [
+        (
+            {"maxPods": "110", "kubeReserved": {"cpu": "vcpus * 30"}},
+            False,
+            "KubeletExpressionsDisabled",
+            "spec.kubelet.maxPods, spec.kubelet.kubeReserved.cpu: expressions need the feature gate "
+            "NodeClassCEL",
+        ),
+        (
+            {"maxPods": "vcpus *"},
+            True,
+            "KubeletExpressionInvalid",
+            "spec.kubelet.maxPods: 'vcpus *' is not a valid expression: column 8: "
+            "Syntax error: mismatched input '<EOF>'",
+        ),
+        (
+            {"maxPods": "default_enis - 3", "systemReserved": {"memory": "2048 / (memory_mib - 512)"}},
+            True,
+            "KubeletExpressionEvaluationFailed",
+            "spec.kubelet.maxPods: is -1 for t3.nano, but must be 0 to 2147483647; "
+            "spec.kubelet.systemReserved.memory: fails for t3.nano: divide by zero",
+        ),
+        ({"maxPods": "vcpus", "nodeLabels": {}}, True, INVALID, "spec.kubelet.nodeLabels: no such field"),
+    ],
+)
+def test_each_kind_of_problem_with_expressions_has_a_reason(
+    kubelet: dict[str, Any], gate: bool, reason: str, message: str
+) -> None:
+    error = problem(kubelet=kubelet, gate=gate)
+
+    assert error is not None
+    assert error[0] == reason
+    assert error[1].startswith(message)
+
+
+def test_valid_expressions_are_accepted_by_every_ami_family() -> None:
+    kubelet = {"maxPods": "vcpus * 10", "kubeReserved": {"cpu": "vcpus * 30"}}
+
+    for family in ("AL2", "AL2023", "Bottlerocket", "Windows2022", "Custom"):
+        assert problem(family, kubelet=kubelet, gate=True) is None

@@ -10,12 +10,14 @@ import click
 from dovetail.cli.files import attempt
 from dovetail.cli.options.catalog import prices_in
 from dovetail.cli.options.durations import Duration
+from dovetail.cli.options.feature_gates import strict_gates
 from dovetail.cli.signals import stop_event
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
 from dovetail.host.log_writer import LEVELS, LineLog
 from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
+from dovetail.model.settings import FeatureGates
 from dovetail.operator.virtual.account import DEFAULT_REGION, AccountSettings
 from dovetail.operator.virtual.process import serve_account
 
@@ -39,6 +41,13 @@ from dovetail.operator.virtual.process import serve_account
     help="Default: KUBECONFIG, else the pod's service account, else ~/.kube/config.",
 )
 @click.option("--context", default="", help="Context of the kubeconfig. Default: the current one.")
+@click.option(
+    "--feature-gates",
+    default="",
+    callback=strict_gates,
+    metavar="GATE=BOOL,...",
+    help="NodeClassCEL (false): evaluate expressions in kubelet settings.",
+)
 @click.option("--virtual-anyway", is_flag=True, help="Also in a cluster with real nodes.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 def virtual(
@@ -48,6 +57,7 @@ def virtual(
     prices: str | None,
     kubeconfig: str | None,
     context: str,
+    feature_gates: FeatureGates,
     virtual_anyway: bool,
     log_level: str,
 ) -> None:
@@ -65,7 +75,13 @@ def virtual(
     book = attempt(errors, lambda: prices_in(prices, bundled_catalog()))
     if access is None or book is None:
         raise InvalidInputError(errors)
-    settings = AccountSettings(region=region, catalog=bundled_catalog(), prices=book, boot_time=boot)
+    settings = AccountSettings(
+        region=region,
+        catalog=bundled_catalog(),
+        prices=book,
+        boot_time=boot,
+        kubelet_expressions=feature_gates.NodeClassCEL,
+    )
     log = LineLog(_print, clock=clock, level=log_level)
     asyncio.run(_serve(access, settings, log, port, virtual_anyway))
 

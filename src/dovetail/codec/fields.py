@@ -24,16 +24,23 @@ class DecodeContext:
     """Errors of one object, decoding mode, and a cache shared by many objects."""
 
     def __init__(
-        self, *, strict: bool = True, api_rules_only: bool = False, cache: dict[Any, Any] | None = None
+        self,
+        *,
+        strict: bool = True,
+        api_rules_only: bool = False,
+        kubelet_expressions: bool = True,
+        cache: dict[Any, Any] | None = None,
     ) -> None:
         """Create a context without errors.
 
         With ``strict``, unknown fields and values are errors: for files written by
         users. Objects of a live cluster are not strict, as the API server may have
         accepted fields of a newer version. With ``api_rules_only``, only what the
-        API server rejects is an error, not values that are probably mistyped.
+        API server rejects is an error, not values that are probably mistyped. Without
+        ``kubelet_expressions`` (feature gate NodeClassCEL), they are errors in files.
         """
         self.strict = strict
+        self.kubelet_expressions = kubelet_expressions
         self.api_rules_only = api_rules_only
         self.errors: list[tuple[FieldPath, str]] = []
         self._cache: dict[Any, Any] = {} if cache is None else cache

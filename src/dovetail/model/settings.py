@@ -67,6 +67,8 @@ class FeatureGates(msgspec.Struct, frozen=True, kw_only=True):
     NodeOverlay: bool = False
     StaticCapacity: bool = False
     CapacityBuffer: bool = False
+    NodeClassCEL: bool = False
+    """Evaluate expressions in ``spec.kubelet`` of EC2NodeClasses."""
     NominatedNodeName: bool = True
     """Not in Karpenter: write ``status.nominatedNodeName`` of pods that have a NodeClaim."""
 

@@ -193,6 +193,7 @@ class _AwsServices:
             loop=context.loop,
             capacity=self._reservation_capacity,
             manages_reservations=self._reserved_capacity,
+            check_kubelet=instance_types.kubelet_check,
         )
 
         def get_node_class(name: str) -> EC2NodeClass | None:

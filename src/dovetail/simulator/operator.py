@@ -63,6 +63,7 @@ class SimulatedOperator:
             unavailable=unavailable,
             overlays=overlays,
             discounts=discounts,
+            kubelet_expressions=gates.NodeClassCEL,
         )
         context = ControllerContext(
             cache=self.cache,

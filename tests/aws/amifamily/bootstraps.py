@@ -4,6 +4,7 @@ from typing import Any
 
 from dovetail.aws.userdata.bootstrap import Bootstrap, ClusterInfo
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.ami_family import AmiFamily
 from dovetail.model.karpenter.ec2nodeclass import KubeletConfiguration
 from dovetail.model.kube.resources import Resources
 from dovetail.model.kube.taints import Taint, TaintEffect
@@ -28,6 +29,8 @@ LABELS = FrozenDict(
     }
 )
 TAINTS = (Taint("dedicated", TaintEffect.NO_SCHEDULE, "a"), Taint("booting", TaintEffect.NO_EXECUTE))
+EVALUATED_FAMILIES = (AmiFamily.AL2, AmiFamily.AL2023, AmiFamily.BOTTLEROCKET, AmiFamily.WINDOWS2022)
+"""Families with a golden file of evaluated kubelet expressions."""
 KUBELET = KubeletConfiguration(
     max_pods=20,
     pods_per_core=5,

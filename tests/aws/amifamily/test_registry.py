@@ -13,6 +13,7 @@ from dovetail.aws.userdata.bootstrap import Bootstrap
 from dovetail.model.karpenter.ami_family import AmiFamily
 from tests.aws.amifamily.bootstraps import (
     CONTENT_TYPE_FIRST,
+    EVALUATED_FAMILIES,
     KUBELET,
     MIME,
     NODE_CONFIG,
@@ -66,7 +67,9 @@ def test_user_data_equals_the_golden_file(name: str) -> None:
 
 
 def test_every_golden_file_has_a_case() -> None:
-    assert {file.stem for file in FILES.iterdir()} == set(BOOTSTRAPS)
+    evaluated = {f"{family.lower()}-expressions" for family in EVALUATED_FAMILIES}
+
+    assert {file.stem for file in FILES.iterdir()} == set(BOOTSTRAPS) | evaluated
 
 
 @pytest.mark.parametrize("family", AmiFamily)

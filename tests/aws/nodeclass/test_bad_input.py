@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from dovetail.aws.nodeclass.resolver import NodeClassResolver
 from tests.aws.nodeclass.classes import a_class, message, reasons
 from tests.support.aws.credentials import NO_CREDENTIALS
 from tests.support.aws.nodeclass_account import Account, NodeClassProcess
@@ -115,5 +116,22 @@ def test_kubelet_expressions_are_rejected_by_name(process: NodeClassProcess) -> 
 
     assert reasons(result)["ValidationSucceeded"] == "KubeletExpressionsDisabled"
     assert message(result, "ValidationSucceeded") == (
-        "spec.kubelet.maxPods: expressions are not supported; write a number or a quantity"
+        "spec.kubelet.maxPods: expressions need the feature gate NodeClassCEL"
+    )
+
+
+def test_a_kubelet_expression_that_fails_for_a_type_is_reported(process: NodeClassProcess) -> None:
+    failures = [("maxPods", "is -1 for t3.nano, but must be 0 to 2147483647")]
+    process.resolver = NodeClassResolver(
+        process.parts,
+        loop=process.loop,
+        capacity=process.reservation_capacity,
+        check_kubelet=lambda node_class: failures if node_class.kubelet.expressions else [],
+    )
+
+    result = process.resolve(a_class(kubelet={"maxPods": "default_enis - 3"}))
+
+    assert reasons(result)["ValidationSucceeded"] == "KubeletExpressionEvaluationFailed"
+    assert message(result, "ValidationSucceeded") == (
+        "spec.kubelet.maxPods: is -1 for t3.nano, but must be 0 to 2147483647"
     )

@@ -65,6 +65,13 @@ def test_gates_that_are_not_named_keep_their_defaults(given: str) -> None:
     assert parse(f"--feature-gates={given}")["feature_gates"] == FeatureGates(NodeRepair=True)
 
 
+def test_feature_gates_of_aws_have_karpenters_own_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_FEATURE_GATES", "NodeClassCEL=true,GateOfTomorrow=true")
+
+    assert parse()["aws_feature_gates"].NodeClassCEL
+    assert not parse()["feature_gates"].NodeClassCEL
+
+
 @pytest.mark.parametrize(
     "option", ["--log-level=loud", "--metrics-port=65536", "--log-format=xml", "--metrics-port=-1"]
 )

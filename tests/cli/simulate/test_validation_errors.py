@@ -1,5 +1,6 @@
 """Validation errors of ``dovetail simulate``."""
 
+import json
 import re
 from pathlib import Path
 
@@ -83,3 +84,54 @@ def test_errors_of_manifests_dumps_and_prices_are_reported_together(tmp_path: Pa
     assert "prices.csv:1 zone_id: column missing" in result.stderr
     assert "0.yaml:5 spec.replicas: is -3, but must be at least 0" in result.stderr
     assert f"{missing} file not found" in result.stderr
+
+
+EXPRESSIONS = """
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {team: a}}]
+  securityGroupSelectorTerms: [{tags: {team: a}}]
+  kubelet:
+    allowedUnsafeSysctls: [net.core.*]
+    maxPods: vcpus * 1 + 1
+"""
+
+
+def test_a_kubelet_field_that_does_not_exist_is_reported_with_its_line(tmp_path: Path) -> None:
+    node_class = EXPRESSIONS.replace("maxPods: vcpus * 1 + 1", "nodeLabels: {a: b}")
+
+    result = simulate(tmp_path, WEB, POOL, node_class)
+
+    assert result.exit_code == 1
+    assert ":12 spec.kubelet.nodeLabels: no such field in the kubelet of Kubernetes 1.36" in result.stderr
+
+
+def test_a_kubelet_expression_needs_the_feature_gate(tmp_path: Path) -> None:
+    result = simulate(tmp_path, WEB, POOL, EXPRESSIONS)
+
+    assert result.exit_code == 1
+    assert ":12 spec.kubelet.maxPods: 'vcpus * 1 + 1' is an expression" in result.stderr
+    assert "--feature-gates NodeClassCEL=true" in result.stderr
+
+
+def test_a_kubelet_expression_changes_the_plan(tmp_path: Path) -> None:
+    gate = ("--feature-gates", "NodeClassCEL=true", "-o", "json")
+    node_class = EXPRESSIONS.replace("vcpus * 1 + 1", "vcpus - vcpus + 1")
+
+    result = simulate(tmp_path, WEB, POOL, node_class, args=gate)
+
+    assert result.exit_code == 0, result.output
+    assert [len(node["pods"]) for node in json.loads(result.stdout)["nodes"]] == [1, 1, 1]
+
+
+def test_a_kubelet_expression_that_fails_for_a_type_is_reported(tmp_path: Path) -> None:
+    gate = ("--feature-gates", "NodeClassCEL=true")
+
+    result = simulate(tmp_path, WEB, POOL, EXPRESSIONS.replace("vcpus * 1 + 1", "vcpus - 1000"), args=gate)
+
+    assert result.exit_code == 1
+    assert "EC2NodeClass default spec.kubelet.maxPods: is -" in result.stderr

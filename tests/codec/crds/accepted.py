@@ -141,6 +141,14 @@ CLASSES: dict[str, Object] = {
         cpuOptions={"nestedVirtualization": "enabled"},
         metadataOptions={"httpPutResponseHopLimit": 64, "httpTokens": "optional"},
     ),
+    "kubelet-expressions": a_class(
+        kubelet={
+            "maxPods": "-2 + min(110, default_enis * (ips_per_eni - 1))",
+            "kubeReserved": {"cpu": "max(60, vcpus * 30)", "memory": "11 * max_pods + 255"},
+            "systemReserved": {"ephemeral-storage": "instance_type.startsWith('m5') ? 2 : 1", "pid": 100},
+        }
+    ),
+    "kubelet-open": a_class(kubelet={"shutdownGracePeriod": "30s", "aFieldOfTomorrow": {"deep": 1}}),
     "kubelet": a_class(
         kubelet={
             "clusterDNS": ["10.0.1.100"],

@@ -64,3 +64,70 @@ def test_known_fields_are_checked_when_null_as_if_absent(name: str) -> None:
     check_kubelet_fields(Field({name: None}, context))
 
     assert context.errors == []
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "expressions"),
+    [
+        ({"maxPods": "vcpus * 10"}, {"maxPods": "vcpus * 10"}),
+        ({"maxPods": "110"}, {"maxPods": "110"}),
+        (
+            {
+                "kubeReserved": {"memory": "memory_mib * 5 / 100", "cpu": "100m"},
+                "systemReserved": {"pid": "vcpus > 4 ? 2000 : 1000"},
+            },
+            {"kubeReserved.memory": "memory_mib * 5 / 100", "systemReserved.pid": "vcpus > 4 ? 2000 : 1000"},
+        ),
+        ({"maxPods": 30, "kubeReserved": {"cpu": "1e3", "memory": "1.5Gi", "pid": 1000}}, {}),
+        ({"evictionHard": {"memory.available": "5%"}}, {}),
+    ],
+)
+def test_text_that_is_no_amount_is_an_expression(
+    kubelet: dict[str, Any], expressions: dict[str, str]
+) -> None:
+    context = DecodeContext()
+
+    decoded = decode_kubelet(Field(kubelet, context))
+
+    assert context.errors == []
+    assert decoded.expressions == expressions
+    assert decode_kubelet(Field(encode_kubelet(decoded), DecodeContext())) == decoded
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "message"),
+    [
+        ({"kubeReserved": {"memory": "1Gb"}}, "did you mean '1Gi'?"),
+        ({"kubeReserved": {"cpu": "-1"}}, "is negative"),
+        ({"kubeReserved": {"cpu": "-vcpus"}}, "is not a quantity"),
+        ({"kubeReserved": {"cpu": "vcpu * 10"}}, "undeclared reference to 'vcpu'"),
+        ({"kubeReserved": {"gpu": "vcpus * 10"}}, "'gpu' cannot be reserved"),
+        ({"maxPods": ""}, "Syntax error"),
+        ({"evictionHard": {"memory.available": "memory_mib / 10"}}, "neither a quantity nor a percentage"),
+        ({"podsPerCore": "vcpus"}, "must be a whole number"),
+    ],
+)
+def test_text_that_is_neither_an_amount_nor_an_expression_is_an_error(
+    kubelet: dict[str, Any], message: str
+) -> None:
+    (error,) = errors(kubelet)
+
+    assert message in error
+
+
+def test_expressions_in_files_need_the_feature_gate() -> None:
+    (error,) = errors({"maxPods": "vcpus * 10"}, kubelet_expressions=False)
+
+    assert error == (
+        "spec.kubelet.maxPods: 'vcpus * 10' is an expression, which needs the feature gate NodeClassCEL: "
+        "--feature-gates NodeClassCEL=true"
+    )
+    assert errors({"maxPods": "vcpus * 10"}, kubelet_expressions=False, strict=False) == []
+
+
+def test_settings_nested_too_deeply_are_an_error_and_no_exception() -> None:
+    value: Any = 1
+    for _ in range(500):
+        value = {"a": [value]}
+
+    assert any("no such field" in error for error in errors({"deep": value}))

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from dovetail.codec.fields import DecodeContext, Field
-from dovetail.codec.karpenter.nodeclass_validation import find_expressions
 from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
 from dovetail.codec.text.field_path import format_path
 
@@ -277,37 +276,3 @@ def test_connection_tracking_timeouts_have_bounds(timeouts: dict[str, Any], good
 )
 def test_settings_outside_their_bounds_are_rejected(spec: dict[str, Any], field: str) -> None:
     assert error_paths(**spec) == [f"spec.{field}"]
-
-
-@pytest.mark.parametrize(
-    ("kubelet", "named"),
-    [
-        ({"maxPods": "vcpus * 10"}, ["maxPods"]),
-        ({"maxPods": "max_pods"}, ["maxPods"]),
-        (
-            {
-                "kubeReserved": {"memory": "memory_mib * 5 / 100", "cpu": "100m"},
-                "systemReserved": {"pid": "vcpus > 4 ? 2000 : 1000"},
-            },
-            ["kubeReserved.memory", "systemReserved.pid"],
-        ),
-    ],
-)
-def test_kubelet_expressions_are_found(kubelet: dict[str, Any], named: list[str]) -> None:
-    assert list(find_expressions(kubelet)) == named
-
-
-@pytest.mark.parametrize(
-    "kubelet",
-    [
-        {},
-        {"maxPods": 30},
-        {"maxPods": "30"},
-        {"kubeReserved": {"cpu": "100m", "memory": "1.5Gi", "pid": 1000}},
-        {"kubeReserved": {"cpu": "-1", "memory": "1e3", "ephemeral-storage": "1Gb"}},
-        {"kubeReserved": ["cpu"]},
-        {"evictionHard": {"memory.available": "5%"}},
-    ],
-)
-def test_kubelet_quantities_are_not_expressions(kubelet: dict[str, Any]) -> None:
-    assert list(find_expressions(kubelet)) == []

@@ -41,6 +41,11 @@ STATIC: list[dict[str, Any]] = [
     {"amiFamily": "Custom"},
     {"kubelet": {"maxPods": 21}},
     {"kubelet": {"maxPods": 12, "clusterDNS": ["10.0.0.1"]}},
+    {"kubelet": {"maxPods": "12"}},
+    {"kubelet": {"maxPods": "vcpus * 10"}},
+    {"kubelet": {"maxPods": 12, "kubeReserved": {"cpu": "vcpus * 10"}}},
+    {"kubelet": {"maxPods": 12, "systemReserved": {"cpu": "vcpus * 10"}}},
+    {"kubelet": {"maxPods": 12, "containerLogMaxSize": "50Mi"}},
     {"kubelet": None},
     *(
         {"metadataOptions": {"httpTokens": "optional"} | fields}
@@ -106,6 +111,48 @@ def test_each_launch_setting_changes_the_hash() -> None:
 )
 def test_selectors_order_and_defaults_do_not_change_the_hash(spec: dict[str, Any]) -> None:
     assert hashed(**spec) == hashed()
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "pinned"),
+    [
+        (None, "12591644917042898432"),
+        ({"maxPods": 12}, "7500172101305155433"),
+        (
+            {
+                "maxPods": 12,
+                "podsPerCore": 4,
+                "kubeReserved": {"cpu": "100m", "pid": 100},
+                "systemReserved": {"memory": "1Gi"},
+                "evictionHard": {"memory.available": "5%"},
+                "clusterDNS": ["10.0.0.1"],
+                "cpuCFSQuota": False,
+            },
+            "2310714506134900063",
+        ),
+        (
+            {
+                "allowedUnsafeSysctls": ["net.*"],
+                "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+                "logging": {"verbosity": 2},
+            },
+            "5342183974675385266",
+        ),
+    ],
+)
+def test_the_hash_of_a_node_class_stays_the_same_after_an_upgrade(
+    kubelet: dict[str, Any] | None, pinned: str
+) -> None:
+    spec = {
+        "role": "r",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"id": "subnet-1"}],
+        "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        "kubelet": kubelet,
+    }
+    decoded = decode_nodeclass(Field({"metadata": {"name": "a"}, "spec": spec}, DecodeContext()))
+
+    assert compute_nodeclass_hash(decoded) == pinned
 
 
 def test_different_ca_bundle_changes_the_hash() -> None:

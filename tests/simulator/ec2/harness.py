@@ -75,8 +75,14 @@ class Ec2Harness:
     """An account, the process that uses it, and the kubelets it started and stopped."""
 
     def __init__(
-        self, *, latencies: CloudLatencies = INSTANT_API, catalog: Catalog = CATALOG, **account: Any
+        self,
+        *,
+        latencies: CloudLatencies = INSTANT_API,
+        catalog: Catalog = CATALOG,
+        kubelet_expressions: bool = False,
+        **account: Any,
     ) -> None:
+        self.kubelet_expressions = kubelet_expressions
         self.catalog = catalog
         self.clock = VirtualClock(start=START)
         self.ec2 = Ec2Account(self.clock, region=REGION, random=Steady(), latencies=latencies, **account)
@@ -98,6 +104,7 @@ class Ec2Harness:
             prices=PRICES,
             node_class=lambda name: self.classes.get(name),
             network=self.network,
+            kubelet_expressions=self.kubelet_expressions,
         )
         self.interruptions = SimulatedInterruptionQueue(self.ec2.queue, loop=self.loop)
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from dovetail.model import labels as label_keys
 from dovetail.simulator.ec2.nodeclass_resolver import AccountNetwork
 from tests.simulator.ec2.harness import REGION, A, B, Ec2Harness, a_claim
@@ -39,6 +41,15 @@ def test_a_node_class_with_invalid_kubelet_settings_is_not_ready() -> None:
     reason, message = resolved.false_conditions["ValidationSucceeded"]
     assert reason == "InvalidKubeletConfiguration"
     assert message.startswith("spec.kubelet.nodeLabels: no such field in the kubelet of Kubernetes 1.36")
+
+
+@pytest.mark.parametrize(("enabled", "reasons"), [(False, ["KubeletExpressionsDisabled"]), (True, [])])
+def test_kubelet_expressions_follow_the_feature_gate(enabled: bool, reasons: list[str]) -> None:
+    harness = Ec2Harness(kubelet_expressions=enabled)
+
+    resolved = harness.do(harness.cloud.resolve_nodeclass(a_class(kubelet={"maxPods": "vcpus * 10"})))
+
+    assert [reason for reason, _ in resolved.false_conditions.values()] == reasons
 
 
 def test_selectors_can_be_made_to_match_nothing() -> None:

@@ -82,11 +82,11 @@ annotations:
 {{- toYaml $spread -}}
 {{- end -}}
 
-{{/* settings.featureGates as NodeRepair=false,...; StaticCapacity comes before our default of staticCapacity. */}}
+{{/* Feature gates of the values as NodeRepair=false,...; StaticCapacity comes before our default of staticCapacity. */}}
 {{- define "dovetail.featureGates" -}}
 {{- $gates := list -}}
 {{- $seen := dict -}}
-{{- range $name, $enabled := .Values.settings.featureGates -}}
+{{- range $name, $enabled := . -}}
 {{- $gate := printf "%s%s" (substr 0 1 $name | upper) (substr 1 -1 $name) -}}
 {{- if not (hasKey $seen $gate) -}}
 {{- $_ := set $seen $gate true -}}

@@ -10,6 +10,7 @@ from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import Subnet
 from dovetail.model.kube.requirements import Requirements
+from dovetail.model.kube.resources import Resources
 from dovetail.model.kube.taints import Taint
 from dovetail.ports.cloudprovider import NodeClassStatus
 
@@ -31,6 +32,9 @@ class UserDataContext(msgspec.Struct, frozen=True, kw_only=True):
 
     ami: LaunchAmi
     max_pods: int
+    kube_reserved: Resources | None = None
+    system_reserved: Resources | None = None
+    """None: those of the node class."""
     labels: FrozenDict[str, str] = EMPTY
     """Labels of the claim and the capacity type; the AMI family drops restricted ones."""
     taints: tuple[Taint, ...] = ()

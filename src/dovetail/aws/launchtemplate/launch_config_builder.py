@@ -4,13 +4,15 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, Final
 
+import msgspec
+
 from dovetail.aws.amifamily.bottlerocket import parse_version
 from dovetail.aws.amifamily.registry import ami_family_provider
 from dovetail.aws.launchtemplate.launch_config import LaunchAmi, LaunchConfig, UserDataContext
 from dovetail.aws.userdata.bootstrap import Bootstrap, ClusterInfo
 from dovetail.core.instancetypes.ami_families import GIB
-from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import BlockDevice, EC2NodeClass
+from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.karpenter.ec2nodeclass import BlockDevice, EC2NodeClass, KubeletConfiguration
 from dovetail.model.kube.requirements import Requirements
 from dovetail.ports.cloudprovider import NodeClassNotReadyError
 
@@ -104,13 +106,27 @@ def _bootstrap(node_class: EC2NodeClass, cluster: ClusterInfo, context: UserData
     version = alias_version if is_pinned else parse_version(context.ami.name)
     return Bootstrap(
         cluster=cluster,
-        kubelet=node_class.kubelet,
+        kubelet=_evaluated_kubelet(node_class.kubelet, context),
         max_pods=context.max_pods,
         labels=context.labels,
         taints=context.taints,
         user_data=node_class.launch.user_data,
         raid0=node_class.raid0,
         ami_version=version or alias_version,
+    )
+
+
+def _evaluated_kubelet(kubelet: KubeletConfiguration, context: UserDataContext) -> KubeletConfiguration:
+    """Return the settings with values instead of expressions, which no kubelet knows."""
+    if not kubelet.expressions:
+        return kubelet
+    kube_reserved, system_reserved = context.kube_reserved, context.system_reserved
+    return msgspec.structs.replace(
+        kubelet,
+        max_pods=context.max_pods,
+        kube_reserved=kubelet.kube_reserved if kube_reserved is None else kube_reserved,
+        system_reserved=kubelet.system_reserved if system_reserved is None else system_reserved,
+        expressions=EMPTY,
     )
 
 

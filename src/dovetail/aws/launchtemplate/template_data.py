@@ -17,7 +17,7 @@ from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, EC2NodeCl
 from dovetail.model.karpenter.ec2nodeclass_launch import ConnectionTracking, NetworkInterface
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.requirements import Requirements
-from dovetail.model.kube.resources import PODS
+from dovetail.model.kube.resources import PODS, Resources
 from dovetail.model.kube.taints import UNREGISTERED_TAINT
 
 NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
@@ -31,6 +31,9 @@ class TemplateVariant(msgspec.Struct, frozen=True, kw_only=True):
 
     ami: LaunchAmi
     max_pods: int
+    kube_reserved: Resources | None = None
+    system_reserved: Resources | None = None
+    """None: those of the node class."""
     efas: int = 0
     reservation: str = ""
 
@@ -47,6 +50,8 @@ def select_variant(
     return TemplateVariant(
         ami=ami,
         max_pods=capacity.get(PODS, 0),
+        kube_reserved=instance_type.kube_reserved,
+        system_reserved=instance_type.system_reserved,
         efas=capacity.get(EFA, 0) if claim.requests.get(EFA) else 0,
         reservation=choice.offering.reservation_id,
     )
@@ -113,6 +118,8 @@ def user_data_context(variant: TemplateVariant, claim: NodeClaim, capacity_type:
     return UserDataContext(
         ami=variant.ami,
         max_pods=variant.max_pods,
+        kube_reserved=variant.kube_reserved,
+        system_reserved=variant.system_reserved,
         labels=FrozenDict({**claim.labels, label_keys.CAPACITY_TYPE: capacity_type}),
         taints=taints,
     )

@@ -28,7 +28,7 @@ from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Operator, Requirements, RequirementSpec
-from dovetail.model.kube.resources import PODS
+from dovetail.model.kube.resources import PODS, Resources
 from dovetail.ports.cloudprovider import NodeClassNotReadyError
 from dovetail.ports.event_loop import Clock
 
@@ -60,6 +60,8 @@ class DryRunSample(msgspec.Struct, frozen=True, kw_only=True):
     instance_type: str
     ami: LaunchAmi
     max_pods: int = 110
+    kube_reserved: Resources | None = None
+    system_reserved: Resources | None = None
     pool: str = "validation"
     tenancy: str = "default"
 
@@ -96,6 +98,8 @@ def select_samples(
                     instance_type=candidate.name,
                     ami=ami,
                     max_pods=candidate.capacity.get(PODS, 0),
+                    kube_reserved=candidate.kube_reserved,
+                    system_reserved=candidate.system_reserved,
                     pool=pool,
                     tenancy=tenancy,
                 )
@@ -337,7 +341,12 @@ def _fingerprint(launch_config: LaunchConfig) -> Hashable:
 
 
 def _variant(sample: DryRunSample) -> TemplateVariant:
-    return TemplateVariant(ami=sample.ami, max_pods=sample.max_pods)
+    return TemplateVariant(
+        ami=sample.ami,
+        max_pods=sample.max_pods,
+        kube_reserved=sample.kube_reserved,
+        system_reserved=sample.system_reserved,
+    )
 
 
 def _claim(sample: DryRunSample) -> NodeClaim:

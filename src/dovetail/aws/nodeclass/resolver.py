@@ -36,7 +36,7 @@ from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import NO_PLACEMENT_GROUP, PlacementGroup, SelectorTerm
 from dovetail.ports.cloudprovider import NodeClassNotReadyError, NodeClassStatus
 from dovetail.ports.event_loop import EventLoop
-from dovetail.state.nodeclass_validation import find_nodeclass_problem
+from dovetail.state.nodeclass_validation import KubeletCheck, find_nodeclass_problem
 
 T = TypeVar("T")
 _RETRYABLE: Final = (ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
@@ -113,11 +113,14 @@ class NodeClassResolver:
         loop: EventLoop,
         capacity: ReservationCapacity,
         manages_reservations: bool = True,
+        check_kubelet: KubeletCheck | None = None,
     ) -> None:
+        """Without ``check_kubelet``, kubelet expressions are disabled."""
         self._resolvers = resolvers
         self._loop = loop
         self._capacity = capacity
         self._manages_reservations = manages_reservations
+        self._check_kubelet = check_kubelet
         self._placement_groups: dict[str, PlacementGroup] = {}
         """Node class uid → placement group."""
         self._completed: dict[str, tuple[EC2NodeClass, EC2NodeClass]] = {}
@@ -140,7 +143,7 @@ class NodeClassResolver:
         for result in results:
             if isinstance(result, Exception):
                 raise result
-        problem = find_nodeclass_problem(raw)
+        problem = find_nodeclass_problem(raw, self._check_kubelet)
         if problem is not None:
             report.false_conditions[VALIDATION_SUCCEEDED] = problem
         else:

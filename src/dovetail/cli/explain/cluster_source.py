@@ -15,6 +15,7 @@ from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_di
 from dovetail.cli.output.console import progress
 from dovetail.cli.output.plan_report import PriceSource, price_source
 from dovetail.codec.inputs.cluster_inputs import read_inputs
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
@@ -105,6 +106,8 @@ def read_cluster(source: ClusterSource) -> ExplainedCluster:
         region=region,
         prices=prices,
         unavailable=UnavailableOfferings(),
+        # Nodes were launched with them; a class whose expressions are disabled is not ready.
+        settings=InstanceTypeSettings(kubelet_expressions=True),
         discounts=book,
     )
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
+import msgspec
 
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.options.discounts import discounts_in
@@ -25,6 +26,7 @@ from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import (
     BatchSettings,
     ConsolidationSettings,
+    FeatureGates,
     InterruptionSettings,
     MinValuesPolicy,
     PreferencePolicy,
@@ -87,6 +89,7 @@ def _catalog_settings(options: RunOptions) -> CatalogSettings:
             reserved_enis=options.reserved_enis,
             vm_memory_overhead=options.vm_memory_overhead_percent,
             reserved_capacity=options.feature_gates.ReservedCapacity,
+            kubelet_expressions=_gates(options).NodeClassCEL,
         ),
         prices=prices,
         discounts=discounts or NO_DISCOUNTS,
@@ -121,12 +124,20 @@ def _cloud_factory(options: RunOptions, access: RestConfig, catalog: CatalogSett
             region=options.region or DEFAULT_REGION,
             catalog=bundled_catalog(),
             prices=catalog.prices.with_list(bundled_prices()) if catalog.prices else bundled_prices(),
+            kubelet_expressions=_gates(options).NodeClassCEL,
         ),
         endpoint=options.virtual_endpoint,
         discounts=catalog.discounts,
         allow_real_nodes=options.virtual_anyway,
     )
     return VirtualCloudFactory(access, settings)
+
+
+def _gates(options: RunOptions) -> FeatureGates:
+    """Return all feature gates; Karpenter has an option of its own for those of AWS."""
+    if not options.aws_feature_gates.NodeClassCEL:
+        return options.feature_gates
+    return msgspec.structs.replace(options.feature_gates, NodeClassCEL=True)
 
 
 def _prices(file: str | None) -> PriceBook | None:
@@ -154,7 +165,7 @@ def _operator_settings(options: RunOptions) -> OperatorSettings:
             min_saving_per_pod=options.consolidation_min_saving_per_pod,
         ),
         leader_election=_leader_election(options),
-        gates=options.feature_gates,
+        gates=_gates(options),
     )
 
 

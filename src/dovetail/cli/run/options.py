@@ -47,6 +47,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     balanced_threshold: float
     spot_to_spot_types: int
     feature_gates: FeatureGates
+    aws_feature_gates: FeatureGates
     kube_client_qps: float
     kube_client_burst: int
     disable_leader_election: bool
@@ -169,6 +170,13 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
         "Minimum number of cheaper types to replace a spot node by spot.",
     ),
     _option("--feature-gates", default="", callback=lenient_gates, metavar="GATE=BOOL,...", help=GATES_HELP),
+    _option(
+        "--aws-feature-gates",
+        default="",
+        callback=lenient_gates,
+        metavar="GATE=BOOL,...",
+        help="Karpenter's name of --feature-gates for NodeClassCEL.",
+    ),
     _value("--kube-client-qps", click.FloatRange(1), DEFAULT_QPS, "Requests per second to the API server."),
     _value("--kube-client-burst", click.IntRange(1), DEFAULT_BURST, "Maximum burst of requests."),
     _flag("--disable-leader-election", "Only for a single replica."),

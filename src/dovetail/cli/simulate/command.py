@@ -17,6 +17,7 @@ from dovetail.cli.options.discounts import (
     discounts_in,
     discounts_report,
 )
+from dovetail.cli.options.feature_gates import strict_gates
 from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.output.console import progress, write, write_lines, write_note
 from dovetail.cli.output.plan_report import as_json, as_yaml, has_estimated_price, report_on
@@ -29,7 +30,13 @@ from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.labels import OS
 from dovetail.model.plan import Plan, PlannedNode
-from dovetail.model.settings import MinValuesPolicy, Packing, PreferencePolicy, SchedulingSettings
+from dovetail.model.settings import (
+    FeatureGates,
+    MinValuesPolicy,
+    Packing,
+    PreferencePolicy,
+    SchedulingSettings,
+)
 from dovetail.simulate import SimulationResult
 
 EXIT_UNSCHEDULABLE = 2
@@ -61,6 +68,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     preferences: PreferencePolicy
     min_values: MinValuesPolicy
     cron_runs: bool
+    feature_gates: FeatureGates
 
     def settings(self) -> SchedulingSettings:
         return SchedulingSettings(
@@ -125,6 +133,13 @@ def _split_zones(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     help="Whether a NodePool's minValues may be relaxed if they cannot be met.",
 )
 @click.option("--cron-runs", is_flag=True, help="Plan for one run of each CronJob as well.")
+@click.option(
+    "--feature-gates",
+    default="",
+    callback=strict_gates,
+    metavar="GATE=BOOL,...",
+    help="NodeClassCEL (false): evaluate expressions in kubelet settings.",
+)
 @click.pass_context
 def simulate(context: click.Context, /, **options: Any) -> None:
     """Plan nodes for the pods of manifests. Changes nothing and needs no AWS account.
@@ -162,7 +177,15 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, 
         book = attempt(errors, lambda: discounts_in(request.discounts))
         files = attempt(errors, lambda: read_sources(manifests))
         cluster = attempt(errors, lambda: read_sources(request.cluster))
-        inputs = attempt(errors, lambda: read_inputs(files or [], cluster or [], cron_runs=request.cron_runs))
+        inputs = attempt(
+            errors,
+            lambda: read_inputs(
+                files or [],
+                cluster or [],
+                cron_runs=request.cron_runs,
+                kubelet_expressions=request.feature_gates.NodeClassCEL,
+            ),
+        )
     if prices is None or book is None or inputs is None or errors:
         raise InvalidInputError(errors)
     return prices, book, inputs

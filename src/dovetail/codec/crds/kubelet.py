@@ -6,24 +6,39 @@ from typing import Final
 from dovetail.codec.crds import schema
 from dovetail.codec.crds.schema import Rule, Schema
 from dovetail.codec.karpenter.nodeclass_kubelet import (
+    AMOUNT,
     EVICTION_SIGNALS,
     GRACE_PERIOD,
     PERCENTAGE,
     RESERVABLE_RESOURCES,
 )
+from dovetail.model.karpenter.kubelet_expressions import MAX_LENGTH
 
 _THRESHOLD: Final = schema.full_match(
     re.compile(f"{schema.QUANTITY_PATTERN}|{PERCENTAGE.pattern}"),
     "must be a quantity such as 100Mi or a percentage such as 5%",
 )
 _GRACE_PERIOD: Final = schema.full_match(GRACE_PERIOD, "must be a duration such as 30s or 1m30s")
+_NOT_NEGATIVE: Final = schema.rule(
+    "type(self) == int ? self >= 0 : !self.startsWith('-')", "must not be negative"
+)
+_QUANTITY_OR_EXPRESSION: Final = schema.rule(
+    f"type(self) == int || self.matches({schema.cel_string(f'^{schema.QUANTITY_PATTERN}$')}) || "
+    f"!self.matches({schema.cel_string(f'^({AMOUNT.pattern})$')})",
+    "must be a quantity such as 100m or 1Gi, or an expression",
+)
 
 
 def kubelet_schema() -> Schema:
     """Return the schema of kubelet settings; unknown fields are preserved."""
     fields = {
         "clusterDNS": schema.array("Addresses of the cluster's DNS servers.", {"type": "string"}),
-        "maxPods": schema.integer("Maximum number of pods of a node.", low=0),
+        "maxPods": schema.integer_or_string(
+            "Maximum number of pods of a node: a number, or a CEL expression that is evaluated for each "
+            "instance type (feature gate NodeClassCEL).",
+            schema.rule("type(self) != int || self >= 0", "must be greater than or equal to 0"),
+            longest=MAX_LENGTH,
+        ),
         "podsPerCore": schema.integer("Maximum number of pods of a node per CPU.", low=0),
         "kubeReserved": _reserved("Resources reserved for Kubernetes components."),
         "systemReserved": _reserved("Resources reserved for the operating system."),
@@ -51,7 +66,14 @@ def _reserved(about: str) -> Schema:
         f"self.all(name, name in {schema.cel_list(RESERVABLE_RESOURCES)})",
         f"only {', '.join(RESERVABLE_RESOURCES)} can be reserved",
     )
-    return schema.quantities(about, names_rule, most=len(RESERVABLE_RESOURCES))
+    amount = schema.integer_or_string(
+        "A quantity, or a CEL expression that gives millicores of cpu, MiB of memory, GiB of "
+        "ephemeral-storage or a number of processes (feature gate NodeClassCEL).",
+        _NOT_NEGATIVE,
+        _QUANTITY_OR_EXPRESSION,
+        longest=MAX_LENGTH,
+    )
+    return schema.mapping(about, amount, names_rule, most=len(RESERVABLE_RESOURCES))
 
 
 def _signals(about: str, value: Rule) -> Schema:

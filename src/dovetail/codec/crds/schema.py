@@ -153,6 +153,17 @@ def quantities(about: str, *rules: Rule, most: int | None = None) -> Schema:
     return mapping(about, quantity, *rules, most=most)
 
 
+def integer_or_string(about: str, *rules: Rule, longest: int) -> Schema:
+    """Return the schema of a value that is an integer or text."""
+    return {
+        "description": about,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "maxLength": longest,
+        "x-kubernetes-int-or-string": True,
+        "x-kubernetes-validations": list(rules),
+    }
+
+
 def struct(
     about: str,
     fields: Mapping[str, Schema],

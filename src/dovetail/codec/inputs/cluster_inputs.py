@@ -75,14 +75,19 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_inputs(
-    files: Sequence[NamedFile], cluster: Sequence[NamedFile] = (), *, cron_runs: bool = False
+    files: Sequence[NamedFile],
+    cluster: Sequence[NamedFile] = (),
+    *,
+    cron_runs: bool = False,
+    kubelet_expressions: bool = True,
 ) -> Inputs:
     """Read manifests and dumps; raise ``InvalidInputError`` with all errors in them.
 
     An object in the manifests replaces the one of the same name in a dump. A
-    CronJob has no pods, or with ``cron_runs`` those of one run.
+    CronJob has no pods, or with ``cron_runs`` those of one run. Without
+    ``kubelet_expressions``, they are errors in manifests.
     """
-    manifests, live = read_collections(files, cluster)
+    manifests, live = read_collections(files, cluster, kubelet_expressions=kubelet_expressions)
     merged = live.merge(manifests)
     changes = compare_workloads(manifests, live, cron_runs=cron_runs)
     _check_total(changes, manifests)

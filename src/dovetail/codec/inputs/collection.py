@@ -74,7 +74,7 @@ class Collection:
 
 
 def read_collections(
-    manifests: Sequence[NamedFile], cluster: Sequence[NamedFile] = ()
+    manifests: Sequence[NamedFile], cluster: Sequence[NamedFile] = (), *, kubelet_expressions: bool = True
 ) -> tuple[Collection, Collection]:
     """Read all files; raise ``InvalidInputError`` with the errors of all of them.
 
@@ -88,7 +88,9 @@ def read_collections(
     for collection, files, trusted in zip(collections, (manifests, cluster), (False, True), strict=True):
         for name, data in files:
             for raw in reader.read_objects(name, data):
-                result = read_object(raw, trusted=trusted, cache=shared)
+                result = read_object(
+                    raw, trusted=trusted, kubelet_expressions=kubelet_expressions, cache=shared
+                )
                 field_errors.extend(result.errors)
                 if result.ignored is not None:
                     collection.ignored[result.ignored] += 1

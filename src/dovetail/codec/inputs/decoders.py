@@ -100,7 +100,9 @@ class ReadResult(msgspec.Struct):
     """The kind, if no decision depends on it."""
 
 
-def read_object(raw: RawObject, *, trusted: bool = False, cache: dict[Any, Any]) -> ReadResult:
+def read_object(
+    raw: RawObject, *, trusted: bool = False, kubelet_expressions: bool = True, cache: dict[Any, Any]
+) -> ReadResult:
     """Decode one object; ``trusted`` objects come from a live cluster.
 
     An object with a UID has been validated by an API server, in any file:
@@ -125,7 +127,7 @@ def read_object(raw: RawObject, *, trusted: bool = False, cache: dict[Any, Any])
     malformed = [key for key in ("metadata", "spec") if not isinstance(value.get(key), dict | None)]
     if malformed:
         return ReadResult(errors=[raw.error_at((key,), "must be a map") for key in malformed])
-    context = DecodeContext(strict=strict, cache=cache)
+    context = DecodeContext(strict=strict, kubelet_expressions=kubelet_expressions, cache=cache)
     decoded = _decode(raw, value, context)
     return ReadResult(
         objects=[decoded], errors=[raw.error_at(path, message) for path, message in context.errors]

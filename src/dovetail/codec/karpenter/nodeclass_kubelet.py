@@ -1,6 +1,7 @@
 """Decoder, encoder and validation of the kubelet settings of an EC2NodeClass."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dovetail.codec.fields import Field
@@ -9,6 +10,13 @@ from dovetail.codec.quantities import decode_resources, is_quantity
 from dovetail.codec.text.suggestions import suggest
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import KubeletConfiguration
+from dovetail.model.karpenter.kubelet_expressions import (
+    MAX_LENGTH,
+    MAX_PODS,
+    ExpressionError,
+    check_expression,
+)
+from dovetail.model.kube.resources import Resources
 
 _DECODED: Final = (
     "clusterDNS maxPods podsPerCore systemReserved kubeReserved evictionHard evictionSoft "
@@ -23,6 +31,12 @@ RESERVABLE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
 EVICTION_SIGNALS = (
     "memory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree pid.available"
 ).split()
+AMOUNT: Final = re.compile(r"\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?[A-Za-z]*\s*")
+"""A number with an optional unit, valid or not: never an expression."""
+_MAX_DEPTH: Final = 16
+_MAX_PODS: Final = "maxPods"
+_KUBE_RESERVED: Final = "kubeReserved"
+_SYSTEM_RESERVED: Final = "systemReserved"
 _REGISTER_WITH_TAINTS: Final = "registerWithTaints"
 _MINIMUM_RECLAIM: Final = "evictionMinimumReclaim"
 
@@ -35,18 +49,19 @@ def decode_kubelet(field: Field) -> KubeletConfiguration:
     """
     if not field:
         return KubeletConfiguration()
+    expressions = _decode_expressions(field)
+    for path, expression in expressions.items():
+        if len(expression) > MAX_LENGTH:
+            inner = field.at(*path.split(".", 1))
+            inner.add_error(f"has {len(expression):,} characters; at most {MAX_LENGTH:,} are allowed")
     if field.context.strict and not field.context.api_rules_only:
         check_kubelet_fields(field)
-    for name in ("kubeReserved", "systemReserved"):
-        for entry in field[name].entries():
-            if entry.key not in RESERVABLE_RESOURCES:
-                hint = suggest(str(entry.key), RESERVABLE_RESOURCES)
-                entry.add_error(f"{entry.key!r} cannot be reserved{hint}")
+        _check_expressions(field, expressions)
     return KubeletConfiguration(
-        max_pods=field["maxPods"].integer(low=0),
+        max_pods=None if _MAX_PODS in expressions else field[_MAX_PODS].integer(low=0, high=MAX_PODS),
         pods_per_core=field["podsPerCore"].integer(low=0),
-        kube_reserved=decode_resources(field["kubeReserved"]),
-        system_reserved=decode_resources(field["systemReserved"]),
+        kube_reserved=_decode_reserved(field[_KUBE_RESERVED]),
+        system_reserved=_decode_reserved(field[_SYSTEM_RESERVED]),
         eviction_hard=_decode_eviction_thresholds(field["evictionHard"]),
         eviction_soft=_decode_eviction_thresholds(field["evictionSoft"]),
         eviction_soft_grace=_decode_grace_periods(field["evictionSoftGracePeriod"]),
@@ -55,8 +70,52 @@ def decode_kubelet(field: Field) -> KubeletConfiguration:
         image_gc_high=field["imageGCHighThresholdPercent"].integer(low=0, high=100),
         image_gc_low=field["imageGCLowThresholdPercent"].integer(low=0, high=100),
         cpu_cfs_quota=field["cpuCFSQuota"].boolean() if field["cpuCFSQuota"] else None,
-        others=FrozenDict({name: value for name, value in field.mapping().items() if name not in _DECODED}),
+        others=FrozenDict(
+            {name: _freeze(value) for name, value in field.mapping().items() if name not in _DECODED}
+        ),
+        expressions=expressions,
     )
+
+
+def _decode_expressions(field: Field) -> FrozenDict[str, str]:
+    """Return the expressions: ``maxPods`` as text, reservations that are no amounts."""
+    expressions: dict[str, str] = {}
+    if isinstance(field[_MAX_PODS].value, str):
+        expressions[_MAX_PODS] = field[_MAX_PODS].value
+    for name in (_KUBE_RESERVED, _SYSTEM_RESERVED):
+        reserved = field[name]
+        for resource in RESERVABLE_RESOURCES:
+            if _is_expression(reserved[resource].value):
+                expressions[f"{name}.{resource}"] = reserved[resource].value
+    return FrozenDict(expressions)
+
+
+def _is_expression(value: object) -> bool:
+    return isinstance(value, str) and not AMOUNT.fullmatch(value) and not value.startswith("-")
+
+
+def _check_expressions(field: Field, expressions: Mapping[str, str]) -> None:
+    for path, expression in expressions.items():
+        inner = field.at(*path.split(".", 1))
+        try:
+            check_expression(expression)
+        except ExpressionError as error:
+            inner.add_error(str(error))
+            continue
+        if not field.context.kubelet_expressions:
+            inner.add_error(
+                f"{expression!r} is an expression, which needs the feature gate NodeClassCEL: "
+                "--feature-gates NodeClassCEL=true"
+            )
+
+
+def _decode_reserved(field: Field) -> Resources:
+    amounts = {name: value for name, value in field.mapping().items() if not _is_expression(value)}
+    for name in field.mapping():
+        if name not in RESERVABLE_RESOURCES:
+            hint = suggest(str(name), RESERVABLE_RESOURCES)
+            field[name].add_error(f"{name!r} cannot be reserved{hint}")
+    return decode_resources(Field(amounts, field.context, field.parent, field.key))
 
 
 def check_kubelet_fields(field: Field) -> None:
@@ -110,11 +169,19 @@ def _decode_grace_periods(field: Field) -> FrozenDict[str, str]:
 
 def encode_kubelet(kubelet: KubeletConfiguration) -> dict[str, Any]:
     """Encode kubelet settings with the kubelet's field names."""
+    expressions: dict[str, dict[str, str]] = {_KUBE_RESERVED: {}, _SYSTEM_RESERVED: {}}
+    for path, expression in kubelet.expressions.items():
+        name, _, resource = path.partition(".")
+        if resource:
+            expressions[name][resource] = expression
+    reserved = {
+        _KUBE_RESERVED: kubelet.kube_reserved.to_quantities(),
+        _SYSTEM_RESERVED: kubelet.system_reserved.to_quantities(),
+    }
     encoded: dict[str, Any] = {
-        "maxPods": kubelet.max_pods,
+        _MAX_PODS: kubelet.expressions.get(_MAX_PODS, kubelet.max_pods),
         "podsPerCore": kubelet.pods_per_core,
-        "kubeReserved": kubelet.kube_reserved.to_quantities() or None,
-        "systemReserved": kubelet.system_reserved.to_quantities() or None,
+        **{name: {**reserved[name], **expressions[name]} or None for name in reserved},
         "evictionHard": dict(kubelet.eviction_hard) or None,
         "evictionSoft": dict(kubelet.eviction_soft) or None,
         "evictionSoftGracePeriod": dict(kubelet.eviction_soft_grace) or None,
@@ -123,6 +190,25 @@ def encode_kubelet(kubelet: KubeletConfiguration) -> dict[str, Any]:
         "imageGCHighThresholdPercent": kubelet.image_gc_high,
         "imageGCLowThresholdPercent": kubelet.image_gc_low,
         "cpuCFSQuota": kubelet.cpu_cfs_quota,
-        **kubelet.others,
+        **{name: _thaw(value) for name, value in kubelet.others.items()},
     }
     return {name: value for name, value in encoded.items() if value is not None}
+
+
+def _freeze(value: Any, depth: int = 0) -> Any:
+    """Return a hashable copy of a JSON value; no valid setting is deeper than the limit."""
+    if depth > _MAX_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return FrozenDict({key: _freeze(inner, depth + 1) for key, inner in value.items()})
+    if isinstance(value, list):
+        return tuple(_freeze(inner, depth + 1) for inner in value)
+    return value
+
+
+def _thaw(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _thaw(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [_thaw(inner) for inner in value]
+    return value

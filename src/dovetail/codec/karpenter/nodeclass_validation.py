@@ -1,11 +1,9 @@
-"""Validation of EC2NodeClasses: selectors, AMIs, role, tags, kubelet expressions.
+"""Validation of EC2NodeClasses: selectors, AMIs, role, tags.
 
 ``codec.crds`` builds the CustomResourceDefinition from the same constants.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
 
 from dovetail.codec.fields import Field
 from dovetail.codec.text.suggestions import nearest_match
@@ -158,22 +156,3 @@ def _check_placement_group(group: Field) -> None:
     chosen = group["id"]
     if chosen and not PLACEMENT_GROUP_ID.fullmatch(chosen.text()):
         chosen.add_error(f"{chosen.value!r} is not a placement group ID; write it as 'pg-0a1b'")
-
-
-_AMOUNT: Final = re.compile(r"\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?[A-Za-z]*\s*")
-"""A number with an optional unit, valid or not: never an expression."""
-
-
-def find_expressions(kubelet: Mapping[str, Any]) -> Iterator[str]:
-    """Yield kubelet settings that contain an expression.
-
-    Recent Karpenter versions evaluate them if the feature is enabled.
-    """
-    pods = kubelet.get("maxPods")
-    if isinstance(pods, str) and not _AMOUNT.fullmatch(pods):
-        yield "maxPods"
-    for name in ("kubeReserved", "systemReserved"):
-        reserved = kubelet.get(name)
-        for key, value in sorted(reserved.items()) if isinstance(reserved, Mapping) else ():
-            if isinstance(value, str) and not _AMOUNT.fullmatch(value):
-                yield f"{name}.{key}"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dovetail.core.instancetypes.ami_families import AmiFamilyFacts, ami_family_facts
 from dovetail.core.instancetypes.capacity import compute_capacity
 from dovetail.core.instancetypes.compatibility import can_launch
+from dovetail.core.instancetypes.kubelet import evaluate_kubelet
 from dovetail.core.instancetypes.labels import instance_type_labels, to_requirements
 from dovetail.core.instancetypes.offerings import (
     CapacityPool,
@@ -62,7 +63,9 @@ def build_instance_types(
             reservation for reservation in reservations if reservation.instance_type == ec2_type.name
         )
         offered_zones = region.offered_zones.get(ec2_type.name, frozenset())
-        capacity = compute_capacity(ec2_type, node_class, settings)
+        type_class = evaluate_kubelet(ec2_type, node_class, settings)
+        kubelet = type_class.kubelet if type_class is not node_class else None
+        capacity = compute_capacity(ec2_type, type_class, settings)
         if ec2_type.name in observed_memory:
             capacity = Resources({**capacity, MEMORY: observed_memory[ec2_type.name]})
         requirements = _requirements(ec2_type, family, context, offered_zones, type_reservations)
@@ -77,7 +80,9 @@ def build_instance_types(
             name=ec2_type.name,
             requirements=Requirements({**requirements, **placement_group_labels}),
             capacity=capacity,
-            overhead=compute_overhead(ec2_type, node_class, capacity),
+            overhead=compute_overhead(ec2_type, type_class, capacity),
+            kube_reserved=kubelet.kube_reserved if kubelet else None,
+            system_reserved=kubelet.system_reserved if kubelet else None,
             offerings=offerings,
         )
         instance_types.append(instance_type)

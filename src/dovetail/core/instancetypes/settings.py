@@ -12,6 +12,8 @@ class InstanceTypeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Share of memory that the hypervisor and the kernel keep."""
     reserved_capacity: bool = True
     """Use capacity reservations as offerings."""
+    kubelet_expressions: bool = False
+    """Evaluate expressions in kubelet settings (feature gate NodeClassCEL)."""
 
 
 DEFAULT_SETTINGS = InstanceTypeSettings()

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass, KubeletConfiguration
 
 NODECLASS_HASH_VERSION: Final = "dovetail-v1"
 """Differs from Karpenter's: a NodeClaim with another version gets a new hash, not a replacement."""
@@ -25,7 +25,7 @@ def compute_nodeclass_hash(node_class: EC2NodeClass, ca_bundle: str = "") -> str
     static: dict[str, Any] = {
         "amiFamily": node_class.ami_family.value,
         "caBundle": _normalize_certificates(ca_bundle),
-        "kubelet": msgspec.to_builtins(node_class.kubelet),
+        "kubelet": _kubelet_fields(node_class.kubelet),
         "blockDeviceMappings": sorted(_encode(block_device) for block_device in node_class.block_devices),
         "raid0": node_class.raid0,
         "role": launch.role,
@@ -54,6 +54,17 @@ def compute_nodeclass_hash_annotations(node_class: EC2NodeClass, ca_bundle: str 
         label_keys.EC2_NODE_CLASS_HASH: compute_nodeclass_hash(node_class, ca_bundle),
         label_keys.EC2_NODE_CLASS_HASH_VERSION: NODECLASS_HASH_VERSION,
     }
+
+
+def _kubelet_fields(kubelet: KubeletConfiguration) -> dict[str, Any]:
+    """Return the fields to hash; those that came later only if they are set.
+
+    An upgrade must not change the hash of a node class that does not use them.
+    """
+    fields: dict[str, Any] = msgspec.to_builtins(kubelet)
+    if not kubelet.expressions:
+        del fields["expressions"]
+    return fields
 
 
 def _normalize_certificates(bundle: str) -> str:

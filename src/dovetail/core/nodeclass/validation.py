@@ -1,6 +1,5 @@
 """Validation of an EC2NodeClass without calls to AWS."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from dovetail.model import labels as label_keys
@@ -15,11 +14,10 @@ _RESERVED_TAGS: Final = frozenset(
 _RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
 
 
-def validate_nodeclass(node_class: EC2NodeClass, kubelet_errors: Iterable[str] = ()) -> Problem | None:
+def validate_nodeclass(node_class: EC2NodeClass) -> Problem | None:
     """Return the first validation error of a node class, or None.
 
     The CRD rejects most of these errors, but an object may be older than the rule.
-    ``kubelet_errors`` are those of ``spec.kubelet``, which the CRD leaves open.
     """
     tags = sorted(
         key for key in node_class.launch.tags if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIX)
@@ -27,9 +25,6 @@ def validate_nodeclass(node_class: EC2NodeClass, kubelet_errors: Iterable[str] =
     if tags:
         listed = ", ".join(repr(key) for key in tags)
         return "TagValidationFailed", f"spec.tags: {listed} is set automatically; remove it"
-    errors = [*kubelet_errors]
-    if errors:
-        return "InvalidKubeletConfiguration", "; ".join(errors)
     unsupported = [
         f"spec.kubelet.{name}: {why}" for name, why in node_class.unsupported_kubelet_fields.items()
     ]

@@ -191,8 +191,8 @@ def _too_many_pods(facts: Facts) -> Iterator[Symptom]:
     for pool in decode_nodepools(facts):
         node_class = pool.template.node_class.name
         max_pods = get_field(find_nodeclass(facts, node_class), "spec", "kubelet", "maxPods")
-        if max_pods is None:
-            continue
+        if not isinstance(max_pods, int):
+            continue  # Not set, or an expression.
         too_small = [
             instance_type.name
             for instance_type in instance_types_of(facts, pool)

@@ -50,6 +50,9 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     capacity: Resources
     overhead: Resources = NO_RESOURCES
     """Sum of kube-reserved, system-reserved and the eviction threshold."""
+    kube_reserved: Resources | None = None
+    system_reserved: Resources | None = None
+    """Of the kubelet, if they are computed for each type; None: those of the node class."""
     offerings: tuple[Offering, ...] = ()
     price_overlay_applied: bool = False
     """True if a NodeOverlay changes the price of an offering."""

@@ -34,6 +34,8 @@ class KubeletConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     cpu_cfs_quota: bool | None = None
     others: FrozenDict[str, Any] = FrozenDict()
     """Other fields of the kubelet configuration file by wire name; AL2023 only."""
+    expressions: FrozenDict[str, str] = EMPTY
+    """``maxPods`` or ``kubeReserved.cpu`` … → CEL expression, instead of a value above."""
 
 
 class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):

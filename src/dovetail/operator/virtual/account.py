@@ -52,6 +52,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
     prices: PriceBook
     boot_time: timedelta = timedelta(seconds=30)
+    kubelet_expressions: bool = False
+    """Feature gate NodeClassCEL."""
 
 
 class VirtualAccount:
@@ -145,6 +147,7 @@ class VirtualAccount:
                 node_class=self._classes.get,
                 unavailable=self._unavailable,
                 cluster=cluster,
+                kubelet_expressions=self._settings.kubelet_expressions,
             )
         return self._providers[cluster]
 

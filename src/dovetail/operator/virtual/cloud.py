@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
@@ -86,6 +87,7 @@ class VirtualCloudFactory:
                 region=account_settings.catalog.regions[account_settings.region],
                 prices=account_settings.prices,
                 unavailable=context.unavailable_offerings,
+                settings=InstanceTypeSettings(kubelet_expressions=account_settings.kubelet_expressions),
                 discounts=settings.discounts,
                 running=dict,
             ),

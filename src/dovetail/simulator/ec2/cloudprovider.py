@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -115,6 +116,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
         overlays: NodeOverlays | None = None,
         cluster: str = "sandbox",
         discounts: DiscountBook = NO_DISCOUNTS,
+        kubelet_expressions: bool = False,
     ) -> None:
         self._unavailable = unavailable or UnavailableOfferings()
         provider = InstanceTypeProvider(
@@ -122,12 +124,14 @@ class SimulatedCloudProvider(BaseCloudProvider):
             region=ec2.region,
             prices=prices,
             unavailable=self._unavailable,
+            settings=InstanceTypeSettings(kubelet_expressions=kubelet_expressions),
             discounts=discounts,
             running=lambda: ec2.billing.instance_counts,
         )
         super().__init__(provider, overlays=overlays, node_class=node_class, loop=loop)
         self._ec2 = ec2
         self._client = Ec2Client(ec2, loop=loop)
+        self._check_kubelet = provider.kubelet_check
         self._cluster = cluster
         self._network = network or AccountNetwork.from_region(ec2.region)
         self._instances = InstanceCache()
@@ -185,6 +189,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
                 reservations=self._ec2.reservations(),
                 cluster=self._cluster,
                 latest=self._ec2.latest_image_versions,
+                check_kubelet=self._check_kubelet,
             ),
         )
 

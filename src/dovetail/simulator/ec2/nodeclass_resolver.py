@@ -15,7 +15,7 @@ from dovetail.model.karpenter.condition_types import VALIDATION_SUCCEEDED
 from dovetail.model.karpenter.ec2nodeclass import CapacityReservation
 from dovetail.ports.cloudprovider import NodeClassStatus
 from dovetail.simulator.ec2.amis import SimulatedAmi, family_amis, hash_digits
-from dovetail.state.nodeclass_validation import find_nodeclass_problem
+from dovetail.state.nodeclass_validation import KubeletCheck, find_nodeclass_problem
 
 _NO_VERSIONS: Final[Mapping[str, str]] = FrozenDict()
 
@@ -58,11 +58,12 @@ def resolve_nodeclass(
     reservations: Iterable[CapacityReservation],
     cluster: str,
     latest: Mapping[str, str] = _NO_VERSIONS,
+    check_kubelet: KubeletCheck | None = None,
 ) -> NodeClassStatus:
     """Return the status of a node class, with problems for selectors without a match.
 
     ``latest`` maps an AMI family to its latest version, if one was released since the
-    start.
+    start. Without ``check_kubelet``, kubelet expressions are disabled.
     """
     spec = node_class.get("spec", {})
     status: dict[str, Any] = {}
@@ -88,7 +89,7 @@ def resolve_nodeclass(
         ]
     name = node_class.get("metadata", {}).get("name", "")
     status["instanceProfile"] = spec.get("instanceProfile") or instance_profile_name(cluster, name)
-    invalid = find_nodeclass_problem(node_class)
+    invalid = find_nodeclass_problem(node_class, check_kubelet)
     if invalid is not None:
         problems[VALIDATION_SUCCEEDED] = invalid
     return NodeClassStatus(status=status, false_conditions=FrozenDict(problems))

@@ -8,6 +8,7 @@ import msgspec
 from dovetail.core.instancetypes.billing import Usage
 from dovetail.core.instancetypes.build import NO_OBSERVED_MEMORY, build_instance_types
 from dovetail.core.instancetypes.discounts import Discounts, ListPrices, OfferingKey
+from dovetail.core.instancetypes.kubelet import Failure, find_failures
 from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, InstanceTypeSettings
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
@@ -117,6 +118,13 @@ class InstanceTypeProvider:
         """Forget the types of all other node classes."""
         for name in self._cached.keys() - set(node_classes):
             del self._cached[name]
+
+    @property
+    def kubelet_check(self) -> Callable[[EC2NodeClass], Iterable[Failure]] | None:
+        """Return what evaluates kubelet expressions; None if their feature gate is off."""
+        if not self._settings.kubelet_expressions:
+            return None
+        return lambda node_class: find_failures(self._catalog, node_class, self._settings)
 
     def _get_cached(self, node_class: EC2NodeClass) -> _CachedTypes:
         memory = self._get_observed_memory(node_class)
