@@ -118,11 +118,15 @@ def _pair(
     phase: str, left: Sequence[Facts], right: Sequence[Facts]
 ) -> Iterator[tuple[Facts | None, Facts | None]]:
     """Pair requests so that those with the fewest differences are together."""
+    free_left, free_right = dict(enumerate(left)), dict(enumerate(right))
+    for i, theirs in enumerate(left):
+        same = next((j for j, ours in free_right.items() if ours == theirs), None)
+        if same is not None:
+            yield free_left.pop(i), free_right.pop(same)
     costs = sorted(
         (len(_compare_pair(phase, theirs, ours)), i, j)
-        for (i, theirs), (j, ours) in product(enumerate(left), enumerate(right))
+        for (i, theirs), (j, ours) in product(free_left.items(), free_right.items())
     )
-    free_left, free_right = dict(enumerate(left)), dict(enumerate(right))
     for _, i, j in costs:
         if i in free_left and j in free_right:
             yield free_left.pop(i), free_right.pop(j)
@@ -144,7 +148,6 @@ def _flatten_request(request: Facts) -> dict[str, str]:
     flat |= {"region": request["region"], "answer": request["answer"]}
     for config in request["params"].get("Configs", ()):
         flat |= _flatten(dict(_overrides(config)), "Overrides")
-        flat["LaunchTemplateVersion"] = config["version"]
     return flat
 
 
@@ -153,7 +156,8 @@ def _templates_by_override(request: Facts) -> dict[str, bytes]:
     return {
         override: encoded
         for config in request["params"].get("Configs", ())
-        for encoded in (msgspec.json.encode(config["template"], order="sorted"),)
+        for template in ({**config["template"], "Version": config["version"]},)
+        for encoded in (msgspec.json.encode(template, order="sorted"),)
         for override, _ in _overrides(config)
     }
 

@@ -106,7 +106,10 @@ def facts_of_run(run: CaseRun) -> Facts:
         results["listed"] = {"count": outcome["listed"]}
     if "messages" in outcome:
         results["messages"] = {
-            receipt.removeprefix("rh-"): {"kind": message.kind, "instances": sorted(message.instance_ids)}
+            receipt.removeprefix("rh-"): {
+                "kind": message.kind.value,
+                "instances": sorted(message.instance_ids),
+            }
             for receipt, message in outcome["messages"].items()
         }
     return {"requests": normalize_requests(plain_requests(run)), "results": results}

@@ -6,6 +6,7 @@
 - A CreateFleet has its launch templates in it; CreateLaunchTemplate stays a request of its own only
   where no fleet uses the template.
 - The instance type of a dry run is any that fits: ``<sample>``, and its number of pods ``<of sample>``.
+  Fields that a dry run repeats from its launch template are ``<as in the template>``.
 """
 
 import base64
@@ -14,13 +15,14 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from email import message_from_string
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
 import yaml
 
 Facts = dict[str, Any]
-SAMPLE, OF_SAMPLE = "<sample>", "<of sample>"
+SAMPLE, OF_SAMPLE, AS_IN_TEMPLATE = "<sample>", "<of sample>", "<as in the template>"
 _PLACEHOLDERS = {"ClientToken": "<token>", "StartTime": "<time>"}
 _PROFILE = re.compile(r"rec_(?:[0-9a-z]+|<number>)")
 _INSTANCE = re.compile(r"(?<![a-z])i-[0-9a-f]{17}")
@@ -154,10 +156,14 @@ def _normalize_params(request: PlainRequest, templates: Mapping[str, Facts], of_
         is_dry = bool(params.get("DryRun"))
         facts["Configs"] = [_normalize_config(config, templates, is_dry=is_dry) for config in configs]
     if request.operation == "RunInstances":
+        template = templates[launched_from]["LaunchTemplateData"]
         facts["InstanceType"] = SAMPLE
         facts["LaunchTemplate"]["LaunchTemplateName"] = (
             "<template of the fleet>" if launched_from in of_fleets else "<another template>"
         )
+        interfaces = zip_longest(facts["NetworkInterfaces"], template["NetworkInterfaces"], fillvalue={})
+        facts["NetworkInterfaces"] = [_as_in_template(*pair) for pair in interfaces]
+        facts = _as_in_template(facts, {"ImageId": template["ImageId"]})
     for field in _TEMPLATE_FIELDS:
         if field in facts:
             facts[field] = "<template>"
@@ -171,12 +177,19 @@ def _normalize_config(config: Mapping[str, Any], templates: Mapping[str, Facts],
     for override in config["Overrides"]:
         name = SAMPLE if is_dry else override["InstanceType"]
         fields = {key: value for key, value in override.items() if key not in ("InstanceType", "Priority")}
+        if is_dry:
+            fields = _as_in_template(fields, template["LaunchTemplateData"])
         groups.setdefault(tuple(sorted(fields.items())), {})[name] = override.get("Priority")
     return {
         "version": specification["Version"],
         "template": _without_sample(template) if is_dry else template,
         "overrides": [{**dict(fields), "types": types} for fields, types in sorted(groups.items())],
     }
+
+
+def _as_in_template(fields: Facts, template: Facts) -> Facts:
+    """Replace the fields that a dry run repeats from its template."""
+    return {key: AS_IN_TEMPLATE if template.get(key) == value else value for key, value in fields.items()}
 
 
 def _without_sample(value: Any, field: str = "") -> Any:
@@ -206,8 +219,8 @@ def _normalize_list(values: Sequence[Any], field: str) -> Any:
     keys = set(values[0]) if values and isinstance(values[0], Mapping) else set()
     if keys == {"Key", "Value"}:
         return {entry["Key"]: entry["Value"] for entry in values}
-    if keys == {"ResourceType", "Tags"}:
-        return {entry["ResourceType"]: _normalize_list(entry["Tags"], "Tags") for entry in values}
+    if "ResourceType" in keys:
+        return {entry["ResourceType"]: _normalize_list(entry.get("Tags", ()), "Tags") for entry in values}
     if keys == {"Name", "Values"}:
         return sorted(
             _normalize_text(f"{entry['Name']}={','.join(sorted(entry['Values']))}") for entry in values

@@ -1,8 +1,11 @@
 """Requests to AWS are Karpenter's, but for the table in docs/behaviours/aws-requests.md."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import boto3
 import pytest
+from botocore import xform_name
 
 from tests.aws.golden.accepted import PAGE, read_accepted
 from tests.aws.golden.cases import Case
@@ -11,7 +14,9 @@ from tests.aws.golden.facts import RECORDINGS, facts_of_run, plain_requests, rea
 from tests.aws.golden.normal_form import Facts, sample_types
 from tests.aws.golden.run import CaseRun, run_case, running_aws
 from tests.aws.golden.store import FACTS, encode_facts, read_facts
+from tests.support.canned_aws.account import CannedAccount
 from tests.support.canned_aws.server import CannedAws
+from tests.support.canned_aws.wire import AwsRequest
 
 CASES = 150
 _SELECTIVE = {"networkInterfaces", "placementGroupSelector", "cpuOptions", "connectionTracking"}
@@ -49,6 +54,36 @@ def test_requests_and_results_are_karpenters_but_for_the_table(
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"there are no recordings in {RECORDINGS}")
 def test_committed_facts_are_those_of_the_recordings() -> None:
     assert FACTS.read_bytes() == encode_facts(read_recordings())
+
+
+def test_the_stand_in_records_parameters_as_the_sdk_got_them(aws: CannedAws) -> None:
+    aws.account = CannedAccount()
+    aws.take_requests()
+    tags = [{"Key": "a", "Value": ""}, {"Key": "b", "Value": "1,2&3"}]
+    interface = {"DeviceIndex": 0, "Groups": ["sg-1", "sg-2"], "AssociatePublicIpAddress": False}
+    template = {
+        "LaunchTemplateName": "t",
+        "LaunchTemplateData": {"NetworkInterfaces": [interface], "UserData": "eA==", "EbsOptimized": True},
+        "TagSpecifications": [{"ResourceType": "launch-template", "Tags": tags}],
+        "ClientToken": "token",
+    }
+    calls: list[tuple[str, str, dict[str, Any]]] = [
+        ("ec2", "CreateLaunchTemplate", template),
+        ("ec2", "DescribeSubnets", {"Filters": [{"Name": "tag-key", "Values": ["x", "y"]}], "MaxResults": 5}),
+        ("iam", "CreateInstanceProfile", {"InstanceProfileName": "p", "Path": "/a/b/", "Tags": tags}),
+        ("ssm", "GetParameter", {"Name": "/my/ami"}),
+        ("eks", "DescribeCluster", {"name": "rec"}),
+    ]
+
+    for service, operation, params in calls:
+        client = boto3.client(service, region_name="eu-west-1")
+        getattr(client, xform_name(operation))(**params)
+        client.close()
+
+    recorded = [(entry.request, entry.code) for entry in aws.take_requests()]
+    assert recorded == [
+        (AwsRequest(service, operation, "eu-west-1", params), "ok") for service, operation, params in calls
+    ]
 
 
 def _lines(differences: list[Difference]) -> list[str]:
