@@ -13,7 +13,7 @@ import pytest
 from dovetail.aws import session as aws_session
 from dovetail.codec.kube.conditions import encode_conditions
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
-from dovetail.core.nodeclass.hash import compute_hash_annotations
+from dovetail.core.nodeclass.hash import compute_nodeclass_hash_annotations
 from dovetail.core.nodeclass.readiness import compute_conditions
 from dovetail.errors import DovetailError
 from dovetail.host.event_loop import AsyncioEventLoop
@@ -149,7 +149,7 @@ class _Process:
             decoded, self._loop.now(), problems=resolved.false_conditions, unknown=resolved.unknown_conditions
         )
         status = {**resolved.status, "conditions": encode_conditions(conditions)}
-        annotations = compute_hash_annotations(decoded, services.cluster_ca_bundle)
+        annotations = compute_nodeclass_hash_annotations(decoded, services.cluster_ca_bundle)
         metadata = {**node_class["metadata"], "annotations": annotations}
         self._store({**node_class, "metadata": metadata, "status": status})
         self._results.setdefault("status", resolved.status)
