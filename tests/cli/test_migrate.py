@@ -32,7 +32,7 @@ def test_a_ready_cluster_exits_with_0_and_prints_the_commands(tmp_path: Path) ->
 
     assert result.exit_code == 0, result.output
     assert "Ready. 0 blockers, 0 warnings." in result.stdout
-    assert "kubectl -n kube-system scale deployment karpenter --replicas 0" in result.stdout
+    assert "kubectl -n kube-system scale --replicas 0 deployment karpenter" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 

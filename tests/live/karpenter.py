@@ -1,7 +1,8 @@
-"""A model of Karpenter on a live cluster: launches nodes, leads, and detects static drift.
+"""A model of Karpenter on a live cluster.
 
-It writes objects exactly as Karpenter 1.14 does, and shares no code with Dovetail's
-controllers. Instances come from the virtual account.
+It launches nodes, holds the Lease, and detects static drift. It writes objects
+exactly as Karpenter 1.14 does, and shares no code with Dovetail's controllers.
+Instances come from the virtual account.
 """
 
 import asyncio

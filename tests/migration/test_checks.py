@@ -298,8 +298,8 @@ def test_commands_use_the_names_of_the_cluster() -> None:
     commands = [command for step in (*report.take_over, *report.hand_back) for command in step.commands]
 
     assert "helm get values karpenter -n kube-system -o yaml > karpenter-values.yaml" in commands
-    assert "kubectl -n kube-system scale deployment karpenter --replicas 0" in commands
-    assert "kubectl -n kube-system scale deployment karpenter --replicas 2" in commands
+    assert "kubectl -n kube-system scale --replicas 0 deployment karpenter" in commands
+    assert "kubectl -n kube-system scale --replicas 2 deployment karpenter" in commands
     install = next(command for command in commands if command.startswith("helm install"))
     assert "--set serviceAccount.create=false" in install
     assert "--set serviceAccount.name=karpenter" in install

@@ -25,7 +25,7 @@ def take_over(facts: MigrationFacts) -> tuple[Step, ...]:
             "Wait for launches in progress, and stop Karpenter",
             (
                 *_wait_for_launches(facts),
-                f"kubectl -n {namespace} scale deployment {name} --replicas 0",
+                f"kubectl -n {namespace} scale --replicas 0 deployment {name}",
                 f"kubectl -n {namespace} wait --for=delete pod --timeout 2m \\\n    -l {_pod_labels(facts)}",
             ),
         ),
@@ -33,7 +33,7 @@ def take_over(facts: MigrationFacts) -> tuple[Step, ...]:
         Step(
             "Verify",
             (
-                f"kubectl -n {namespace} rollout status deployment {_RELEASE} --timeout 3m",
+                f"kubectl -n {namespace} rollout status --timeout 3m deployment {_RELEASE}",
                 f"kubectl -n {namespace} get lease {KARPENTER_LEASE}",
                 "kubectl get nodeclaims",
                 "dovetail doctor",
@@ -53,10 +53,10 @@ def hand_back(facts: MigrationFacts) -> tuple[Step, ...]:
             "Stop Dovetail, and start Karpenter",
             (
                 *_wait_for_launches(facts),
-                f"kubectl -n {namespace} scale deployment {_RELEASE} --replicas 0",
+                f"kubectl -n {namespace} scale --replicas 0 deployment {_RELEASE}",
                 f"kubectl -n {namespace} wait --for=delete pod --timeout 2m \\\n"
                 f"    -l {_INSTANCE}={_RELEASE}",
-                f"kubectl -n {namespace} scale deployment {name} --replicas {replicas}",
+                f"kubectl -n {namespace} scale --replicas {replicas} deployment {name}",
             ),
         ),
         Step("Remove Dovetail", (f"helm uninstall {_RELEASE} --namespace {namespace}",)),
