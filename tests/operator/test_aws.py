@@ -1,28 +1,21 @@
 """AWS cloud factory against moto: what the start needs, and what it does without."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
 
 from dovetail.errors import DovetailError
-from dovetail.host.event_loop import AsyncioEventLoop
-from dovetail.host.randomness import SystemRandomSource
-from dovetail.operator.aws import AwsCloudFactory, AwsSettings
-from dovetail.operator.cloud import CloudContext, CloudServices
+from dovetail.operator.aws import AwsSettings
+from dovetail.operator.cloud import CloudServices
 from dovetail.operator.instance_type_refresh import CatalogSettings
-from dovetail.ports.kube_client import KubeClient
-from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import NO_METRICS
-from dovetail.state.cluster.cache import ClusterCache
-from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+from tests.operator.cloud_services import build, wait_for_line
 from tests.support.aws.credentials import FAKE_CREDENTIALS, NO_CREDENTIALS
 from tests.support.moto.server import MotoAws, moto_aws
 from tests.support.telemetry import RecordedLog
 
-T = TypeVar("T")
 REGION = "eu-west-1"
 ARN = f"arn:aws:eks:{REGION}:999999999999:cluster/demo"
 """Of another account than that of moto's STS: only EKS knows it."""
@@ -31,13 +24,6 @@ SETTINGS = AwsSettings(
     cluster_name="demo", cluster_endpoint="https://demo.example.com", region=REGION, isolated_vpc=True
 )
 ZONAL_SHIFT = msgspec.structs.replace(SETTINGS, enable_zonal_shift=True)
-
-
-class NoServices:
-    """An API server without Services."""
-
-    async def get(self, *_: object) -> dict[str, Any]:
-        raise NotFound("not found")
 
 
 @pytest.fixture(scope="module")
@@ -63,43 +49,6 @@ def respond(moto: MotoAws, operation: str, response: dict[str, Any]) -> None:
 
 def forbid(moto: MotoAws, *operations: str) -> None:
     moto.middleware.is_forbidden = lambda operation: operation in operations
-
-
-def build(settings: AwsSettings, log: RecordedLog, use: Callable[[CloudServices], Awaitable[T]]) -> T:
-    """Build the cloud services, use them and stop everything."""
-
-    async def run() -> T:
-        loop = AsyncioEventLoop()
-        context = CloudContext(
-            loop=loop,
-            random=SystemRandomSource(),
-            log=log,
-            metrics=NO_METRICS,
-            kube=cast(KubeClient, NoServices()),
-            cache=ClusterCache(),
-            unavailable_offerings=UnavailableOfferings(),
-            kubernetes_version="1.34",
-            get_kubernetes_version=lambda: asyncio.sleep(0, "1.34"),
-            ca_certificates="",
-            wait_until_leader=asyncio.Event().wait,
-        )
-        try:
-            services = await AwsCloudFactory(settings)(context)
-            try:
-                return await use(services)
-            finally:
-                services.close()
-        finally:
-            await loop.stop()
-
-    return asyncio.run(run())
-
-
-async def wait_for_line(log: RecordedLog, message: str) -> dict[str, Any]:
-    async with asyncio.timeout(60):
-        while not log.entries(message):
-            await asyncio.sleep(0.01)
-    return log.entries(message)[0]
 
 
 def test_account_and_role_of_the_process_are_logged(moto: MotoAws) -> None:

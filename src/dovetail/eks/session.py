@@ -45,6 +45,7 @@ from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.connection import no_fence
+from dovetail.model.cloud.partitions import dns_suffix
 from dovetail.ports.event_loop import EventLoop
 from dovetail.ports.executor import Executor
 
@@ -205,8 +206,9 @@ async def resolve_account(aws_session: AwsSession, config: ClusterConfig) -> Acc
             f"account: is {config.account}, but the credentials belong to {account}; use other "
             "credentials (AWS_PROFILE), or change the file"
         )
-    suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return Account(account=account, region=config.region, partition=partition, dns_suffix=suffix)
+    return Account(
+        account=account, region=config.region, partition=partition, dns_suffix=dns_suffix(partition)
+    )
 
 
 def refuse_writes() -> None:

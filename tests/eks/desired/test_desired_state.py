@@ -14,8 +14,9 @@ import dovetail.aws
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.desired_state import desired_state, outputs
 from dovetail.eks.plan.references import AWS, AWS_ATTRIBUTES, find_references, resolve_references
-from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, DesiredResource
+from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, Account, DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
+from dovetail.model.cloud.partitions import dns_suffix
 from tests.support.eks.configs import EXAMPLES, a_cluster, an_example
 
 NAMES = [path.stem for path in EXAMPLES]
@@ -388,3 +389,47 @@ def test_chart_directories_exist() -> None:
 
     assert charts == {"deploy/charts/dovetail", "deploy/charts/dovetail-crd"}
     assert all((CHARTS.parents[1] / chart / "Chart.yaml").is_file() for chart in charts)
+
+
+@pytest.mark.parametrize(
+    ("account", "principal", "endpoint"),
+    [
+        (
+            Account(account="1", region="us-gov-west-1", partition="aws-us-gov"),
+            "ec2.amazonaws.com",
+            "com.amazonaws.us-gov-west-1.sts",
+        ),
+        (
+            Account(account="1", region="cn-north-1", partition="aws-cn", dns_suffix=dns_suffix("aws-cn")),
+            "ec2.amazonaws.com.cn",
+            "cn.com.amazonaws.cn-north-1.sts",
+        ),
+    ],
+    ids=["GovCloud", "China"],
+)
+def test_arns_principals_and_endpoints_are_those_of_the_partition(
+    account: Account, principal: str, endpoint: str
+) -> None:
+    zones = [f"{account.region}a", f"{account.region}b"]
+    config = a_cluster(region=account.region, vpc={"create": {"zones": zones, "nat": "none"}})
+    resolved = {
+        resource.address: resolve_references(
+            resource.properties,
+            lambda reference: (
+                getattr(account, reference.attribute.replace("-", "_"))
+                if reference.address == AWS
+                else f"{reference.address}.{reference.attribute}"
+            ),
+        )
+        for resource in desired_state(config)
+    }
+
+    text = json.dumps(resolved)
+    assert set(re.findall(r"arn:([a-z-]+):", text)) == {account.partition}
+    trust = resolved["iam-role/dev-node"]["AssumeRolePolicyDocument"]
+    assert trust["Statement"][0]["Principal"] == {"Service": principal}
+    assert resolved["vpc-endpoint/sts"]["ServiceName"] == endpoint
+    assert resolved["vpc-endpoint/s3"]["ServiceName"] == f"com.amazonaws.{account.region}.s3"
+    assert resolved["subnet/private-" + zones[0]]["AvailabilityZone"] == zones[0]
+    assert '"sts.amazonaws.com.cn"' not in text  # EKS has one audience for tokens in all partitions.
+    assert resolved["eks-node-group/controller"]["InstanceTypes"] == ["m5.large"]

@@ -169,14 +169,25 @@ def test_nodepool_without_instance_types_is_rejected(pool: dict[str, Any], messa
         ({"iam": {"prefix": "my team/"}}, "iam.prefix: 'my team/' is not valid in IAM names"),
         ({"name": "k" * 66, "nodeGroups": [{"name": "g" * 62}]}, "name: results in the launch template name"),
         ({"tags": {"cost": "<ours>"}}, "tags.cost: is not a valid IAM tag"),
-        ({"region": "cn-north-1"}, "region: 'cn-north-1' is not a region in the catalogue: China"),
-        ({"region": "us-gov-west-1"}, "region: 'us-gov-west-1' is not a region in the catalogue"),
+        ({"region": "us-iso-east-1"}, "region: 'us-iso-east-1' is not a region that is supported: isolated"),
+        ({"region": "us-gov-wets-1"}, "region: 'us-gov-wets-1' is not a region; did you mean 'us-gov"),
     ],
 )
 def test_name_that_aws_or_kubernetes_rejects_is_rejected(fields: dict[str, Any], message: str) -> None:
     errors = field_errors(**fields)
 
     assert any(error.startswith(message) for error in errors), errors
+
+
+@pytest.mark.parametrize("region", ["us-gov-west-1", "cn-north-1", "mx-central-1"])
+def test_region_that_the_catalogue_lacks_needs_the_names_of_its_zones(region: str) -> None:
+    zones = [f"{region}a", f"{region}b"]
+    wrong = field_errors(region=region, vpc={"create": {"zones": [f"{region}a", "us-east-1b"]}})
+
+    unnamed = f"vpc.create.zones: the catalogue does not have the zones of {region}; name them: ["
+    assert any(error.startswith(unnamed) for error in field_errors(region=region))
+    assert any(error.startswith("vpc.create.zones[1]: 'us-east-1b' is not a zone of") for error in wrong)
+    assert a_cluster(region=region, vpc={"create": {"zones": zones}}).region == region
 
 
 def test_network_is_checked_if_the_region_is_wrong_or_missing() -> None:

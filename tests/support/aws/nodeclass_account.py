@@ -49,8 +49,9 @@ QUICK = RetryPolicy(max_throttle_retries=2, max_transient_retries=1, initial_del
 class Account:
     """Resources that node classes select; all are tagged ``team=a``."""
 
-    def __init__(self, moto: MotoAws) -> None:
+    def __init__(self, moto: MotoAws, region: str = REGION) -> None:
         self.moto = moto
+        self._region = region
         moto.middleware.reset()  # First: a scripted error could hit the next line.
         moto.reset()
         moto.middleware.responses.clear()
@@ -64,12 +65,18 @@ class Account:
         self._vpc = ""
 
     def network(self, ec2: Any) -> None:
-        """Add three subnets, the second with most free addresses, and two security groups."""
+        """Add two security groups, and a subnet in each of up to three zones.
+
+        The second subnet has most free addresses.
+        """
         self._vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        zones = [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]]
         for number, (zone, size) in enumerate((("a", 24), ("b", 20), ("c", 24))):
+            if f"{self._region}{zone}" not in zones:
+                continue
             ec2.create_subnet(
                 VpcId=self._vpc,
-                AvailabilityZone=f"{REGION}{zone}",
+                AvailabilityZone=f"{self._region}{zone}",
                 CidrBlock=f"10.0.{number * 32}.0/{size}",
                 TagSpecifications=_tagged("subnet", {"team": "a", "zone": zone}),
             )
@@ -89,7 +96,7 @@ class Account:
 
         ``root_gib`` is the size of its root snapshot; launches with a smaller disk fail.
         """
-        backend = moto.ec2.models.ec2_backends[DEFAULT_ACCOUNT_ID][REGION]
+        backend = moto.ec2.models.ec2_backends[DEFAULT_ACCOUNT_ID][self._region]
         tags = fields.pop("tags", None)
         deprecation_time = fields.pop("deprecation_time", None)
         root_gib = fields.pop("root_gib", 0)
@@ -98,7 +105,7 @@ class Account:
             "owner_alias": "amazon",
             "owner_id": "602401143452",
             "creation_date": datetime(2026, 1, 1, tzinfo=UTC),
-            "region_name": REGION,
+            "region_name": self._region,
         }
         ami = Ami(backend, ami_id, **{**usual, **fields})
         if tags:
@@ -110,7 +117,7 @@ class Account:
 
     def parameter(self, name: str, value: str) -> None:
         """Add an SSM parameter, also below paths that only AWS may write."""
-        parameters = moto.ssm.models.ssm_backends[DEFAULT_ACCOUNT_ID][REGION]._parameters
+        parameters = moto.ssm.models.ssm_backends[DEFAULT_ACCOUNT_ID][self._region]._parameters
         parameters[name] = [
             Parameter(
                 account_id=DEFAULT_ACCOUNT_ID,
@@ -130,7 +137,7 @@ class Account:
         usual = {
             "capacityReservationId": reservation_id,
             "instanceType": "m5.large",
-            "availabilityZone": f"{REGION}a",
+            "availabilityZone": f"{self._region}a",
             "ownerId": DEFAULT_ACCOUNT_ID,
             "instanceMatchCriteria": "targeted",
             "reservationType": "default",

@@ -23,6 +23,7 @@ from dovetail.doctor.object_fields import (
 )
 from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.desired.names import MAX_ROLE_NAME
+from dovetail.model.cloud.partitions import dns_suffix
 from dovetail.model.karpenter.condition_types import VALIDATION_SUCCEEDED
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_POOLS, SERVICE_ACCOUNTS
 
@@ -141,7 +142,7 @@ def node_policies(facts: Facts) -> Iterator[Symptom]:
                 wrong="no instance can be launched with this node class",
                 fix=f"aws iam create-role --role-name {role_name} --assume-role-policy-document "
                 '\'{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":'
-                '{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}\'',
+                f'{{"Service":"ec2.{dns_suffix(facts.aws.partition)}"}},"Action":"sts:AssumeRole"}}]}}\'',
             )
     for role in {role.name: role for role in facts.aws.node_roles.values() if role}.values():
         for policy, (alternatives, action) in _NODE_POLICIES.items():

@@ -19,6 +19,7 @@ from dovetail.doctor.object_fields import (
     namespace_of,
     tags_of,
 )
+from dovetail.model.cloud.partitions import endpoint_service_prefix
 from dovetail.ports.api_resources import DAEMON_SETS, DEPLOYMENTS, EC2_NODE_CLASSES, NODE_POOLS, PODS
 
 _DEFAULT_ROUTES = ("0.0.0.0/0", "::/0")
@@ -341,7 +342,8 @@ def vpc_endpoints(facts: Facts) -> Iterator[Symptom]:
     ]
     if missing:
         vpc = next(subnet for selected in facts.aws.subnets.values() for subnet in selected)["VpcId"]
-        service_name = f"com.amazonaws.{facts.region}.{missing[0]}"
+        prefix = endpoint_service_prefix(facts.region, missing[0])
+        service_name = f"{prefix}.{facts.region}.{missing[0]}"
         yield Symptom(
             about=f"vpc/{vpc}",
             seen=f"no route out of {join_names(isolated)}, and no endpoint for {', '.join(missing)}",

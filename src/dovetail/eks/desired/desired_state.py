@@ -18,6 +18,7 @@ from dovetail.eks.desired.network import desired_network, network_settings
 from dovetail.eks.desired.node_groups import desired_compute
 from dovetail.eks.desired.nodepools import desired_nodepools
 from dovetail.eks.desired.security_groups import desired_security_groups
+from dovetail.eks.desired.zones import get_region
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, DesiredResource, sort_by_dependency
 from dovetail.eks.plan.resource_kinds import KINDS
@@ -29,7 +30,7 @@ def desired_state(config: ClusterConfig, catalog: Catalog | None = None) -> tupl
 
     AWS is not called; the same file always gives the same resources.
     """
-    region = (catalog or bundled_catalog()).regions[config.region]
+    region = get_region(config, catalog or bundled_catalog())
     names = Names.from_config(config)
     network = network_settings(config, region)
     resources: list[DesiredResource] = []

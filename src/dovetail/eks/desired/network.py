@@ -12,6 +12,7 @@ from dovetail.eks.desired.zones import private_cidrs, public_cidrs, select_zones
 from dovetail.eks.plan.references import aws_ref, ref
 from dovetail.eks.plan.resource import DesiredResource
 from dovetail.model.cloud.ec2_catalog import Region
+from dovetail.model.cloud.partitions import endpoint_service_prefix
 
 ALL_ADDRESSES: Final = "0.0.0.0/0"
 HOURS_PER_MONTH: Final = 730
@@ -130,7 +131,7 @@ def _vpc_resources(vpc: CreatedVpc, names: Names, region: Region) -> Iterator[De
     if vpc.nat is not Nat.NONE:
         yield from _internet_access(vpc, zones, region.name, shared)
     for service in vpc.endpoints:
-        yield _vpc_endpoint(service, vpc_id, zones, names)
+        yield _vpc_endpoint(service, vpc_id, zones, names, region.name)
     if any(service not in _GATEWAY_SERVICES for service in vpc.endpoints):
         yield from _endpoint_group(names, vpc_id, vpc.cidr)
 
@@ -226,10 +227,10 @@ def _nat_gateway(zone: str, attachment: str) -> Iterator[DesiredResource]:
     )
 
 
-def _vpc_endpoint(service: str, vpc_id: str, zones: list[str], names: Names) -> DesiredResource:
+def _vpc_endpoint(service: str, vpc_id: str, zones: list[str], names: Names, region: str) -> DesiredResource:
     properties: dict[str, Any] = {
         "VpcId": vpc_id,
-        "ServiceName": f"com.amazonaws.{aws_ref('region')}.{service}",
+        "ServiceName": f"{endpoint_service_prefix(region, service)}.{aws_ref('region')}.{service}",
     }
     if service in _GATEWAY_SERVICES:
         tables = [ref(f"route-table/private-{zone}", "id") for zone in zones]

@@ -52,12 +52,10 @@ def uses_instance_profile(config: ClusterConfig, network: Network) -> bool:
 
 def group_instance_types(group: NodeGroup, region: Region) -> list[str]:
     """Return the instance types of a node group: configured, or default ones."""
-    offered = [
-        instance_type
-        for instance_type in _DEFAULT_INSTANCE_TYPES[group.architecture]
-        if region.offered_zones.get(instance_type)
-    ]
-    return list(group.instance_types) or offered[:_MAX_DEFAULT_TYPES]
+    defaults = _DEFAULT_INSTANCE_TYPES[group.architecture]
+    offered = [instance_type for instance_type in defaults if region.offered_zones.get(instance_type)]
+    # The catalogue does not have every region. The oldest type is offered in nearly all of them.
+    return list(group.instance_types) or offered[:_MAX_DEFAULT_TYPES] or [defaults[-1]]
 
 
 def desired_compute(

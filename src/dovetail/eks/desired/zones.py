@@ -4,13 +4,25 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network
 from typing import Final
 
+from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.network import CreatedVpc
-from dovetail.model.cloud.ec2_catalog import Region
+from dovetail.model.cloud.ec2_catalog import Catalog, Region
+from dovetail.model.frozen import FrozenDict
 
 UNSUPPORTED_ZONE_IDS: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 """Ids of zones in which EKS supports no control plane."""
 MAX_PREFIX_LENGTH: Final = 28
 """Longest prefix, thus smallest size, of a subnet in AWS."""
+
+
+def get_region(config: ClusterConfig, catalog: Catalog) -> Region:
+    """Return the region of the catalogue, else one with the zones that the file names."""
+    region = catalog.regions.get(config.region)
+    if region is not None:
+        return region
+    created = config.vpc.create if config.vpc else None
+    zones = created.zones if created is not None and isinstance(created.zones, list) else []
+    return Region(name=config.region, zones=FrozenDict(dict.fromkeys(zones, "")))
 
 
 def select_zones(vpc: CreatedVpc, region: Region) -> list[str]:

@@ -15,8 +15,13 @@ from dovetail.model.cloud.ec2_catalog import Catalog
 
 VERSIONS: Final = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 """Versions that EKS supported, extended support included, at this release."""
-_OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
-"""Prefixes of regions in other partitions; the catalogue has no data for them."""
+UNRECORDED_REGIONS: Final = frozenset(
+    "ap-east-2 ap-southeast-6 ap-southeast-7 cn-north-1 cn-northwest-1 mx-central-1 us-gov-east-1"
+    " us-gov-west-1".split()
+)
+"""Regions that the bundled catalogue lacks; files must name their zones."""
+_UNSUPPORTED_PARTITIONS: Final = ("us-iso", "eu-iso", "eusc-")
+"""Prefixes of regions in partitions whose service principals are not known here."""
 _TAG: Final = re.compile(r"[\w\s.:/=+@-]*")
 MAX_TAGS: Final = 40
 """AWS allows 50 per resource; we add up to ten."""
@@ -24,7 +29,7 @@ MAX_TAGS: Final = 40
 
 def validate_region(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
     """Validate the region and the Kubernetes version."""
-    if config.region not in catalog.regions:
+    if config.region not in catalog.regions and config.region not in UNRECORDED_REGIONS:
         hint = _region_hint(config.region, catalog)
         yield ("region",), f"{config.region!r} is not a region{hint}"
     if config.version not in VERSIONS:
@@ -33,13 +38,14 @@ def validate_region(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldEr
 
 
 def _region_hint(name: str, catalog: Catalog) -> str:
-    if name.startswith(_OTHER_PARTITIONS):
-        return " in the catalogue: China, GovCloud and other partitions are not supported"
+    if name.startswith(_UNSUPPORTED_PARTITIONS):
+        return " that is supported: isolated partitions and the European Sovereign Cloud are not"
     # Transposed letters first: by edit distance us-esat-1 is closer to us-west-1.
-    transposed = [region for region in sorted(catalog.regions) if sorted(region) == sorted(name)]
+    known = sorted({*catalog.regions, *UNRECORDED_REGIONS})
+    transposed = [region for region in known if sorted(region) == sorted(name)]
     if transposed:
         return f"; did you mean {transposed[0]!r}?"
-    return suggest(name, catalog.regions)
+    return suggest(name, known)
 
 
 def validate_tags(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:

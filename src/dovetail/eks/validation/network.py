@@ -1,5 +1,6 @@
 """Validation of the VPC, its subnets, CIDR blocks and ports."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 from itertools import combinations
@@ -11,6 +12,7 @@ from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.network import CreatedVpc, ExistingVpc, Nat
 from dovetail.eks.config.node_groups import ExistingCluster
 from dovetail.eks.desired.zones import MAX_PREFIX_LENGTH, private_cidrs, public_cidrs, select_zones
+from dovetail.eks.validation.cluster import UNRECORDED_REGIONS
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 
 _CREATE = ("vpc", "create")
@@ -31,6 +33,8 @@ def validate_vpc(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError
             return
     if not uses_existing_cluster:
         vpc = (config.vpc.create if config.vpc else None) or CreatedVpc()
+        if config.region in UNRECORDED_REGIONS:
+            yield from _validate_unrecorded_zones(vpc, config.region)
         yield from _validate_created(vpc, catalog.regions.get(config.region))
 
 
@@ -74,6 +78,20 @@ def _validate_created(vpc: CreatedVpc, region: Region | None) -> Iterator[FieldE
         if cidrs and len(cidrs) != count:
             yield ((*_CREATE, field), f"has {len(cidrs)} subnets for {count} zones; expected one per zone")
     yield from _validate_subnets(vpc, vpc_network, count)
+
+
+def _validate_unrecorded_zones(vpc: CreatedVpc, region: str) -> Iterator[FieldError]:
+    """Validate zones of a region that the catalogue lacks."""
+    if not isinstance(vpc.zones, list):
+        message = f"the catalogue does not have the zones of {region}; name them: [{region}a, {region}b]"
+        yield (*_CREATE, "zones"), message
+        return
+    if len(set(vpc.zones)) < 2:
+        yield (*_CREATE, "zones"), "EKS requires at least two zones"
+    for number, zone in enumerate(vpc.zones):
+        if re.fullmatch(rf"{region}[a-z]", zone) is None:
+            message = f"{zone!r} is not a zone of {region}; write it as in {region}a"
+            yield (*_CREATE, "zones", number), message
 
 
 def _validate_zones(vpc: CreatedVpc, region: Region) -> Iterator[FieldError]:

@@ -22,7 +22,8 @@ from dovetail.eks.config.nodepools import NodeClassConfig, NodePoolConfig, entry
 from dovetail.eks.desired.names import Names
 from dovetail.eks.desired.network import network_settings
 from dovetail.eks.desired.nodepools import nodeclass_manifest, nodepool_manifest, short_requirements
-from dovetail.eks.desired.zones import select_zones
+from dovetail.eks.desired.zones import get_region, select_zones
+from dovetail.eks.validation.cluster import UNRECORDED_REGIONS
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType, Region
 from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY
@@ -76,8 +77,9 @@ def _map_path(fields: tuple[tuple[FieldPath, FieldPath, bool], ...], path: Field
 
 def validate_nodepools(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
     """Validate node classes and NodePools; every NodePool needs an instance type."""
-    region = catalog.regions.get(config.region)
-    if region is None or not config.node_classes:
+    is_recorded = config.region in catalog.regions
+    region = get_region(config, catalog)
+    if not config.node_classes or (not is_recorded and config.region not in UNRECORDED_REGIONS):
         if not config.node_classes:
             yield ("nodeClasses",), "is empty; remove the field to get one named 'default'"
         return
@@ -89,7 +91,8 @@ def validate_nodepools(config: ClusterConfig, catalog: Catalog) -> Iterator[Fiel
         yield from _validate_kind(("nodeClasses", number), manifest, "EC2NodeClass")
         _, errors = _decode(("nodeClasses", number), node_class, manifest, decode_nodeclass)
         yield from errors
-    instance_types = catalog.instance_types_in(config.region)
+    # Which types a region offers that is not in the catalogue is known only to AWS.
+    instance_types = catalog.instance_types_in(config.region) if is_recorded else catalog.instance_types
     class_names = {entry_name(entry) for entry in config.node_classes}
     for number, pool in enumerate(config.node_pools):
         path: FieldPath = ("nodePools", number)
@@ -108,7 +111,7 @@ def validate_nodepools(config: ClusterConfig, catalog: Catalog) -> Iterator[Fiel
             errors = list(_validate_values(path, pool, instance_types, region))
             yield from errors
         zones = _node_zones(config, region)
-        if not errors and not _is_satisfiable(decoded, instance_types, region, zones):
+        if is_recorded and not errors and not _is_satisfiable(decoded, instance_types, region, zones):
             yield (path, f"NodePool {decoded.name}: no instance type in {region.name} meets its requirements")
 
 
@@ -159,7 +162,7 @@ def _validate_values(
             pool.categories,
             {parts[0] for name in names if (parts := category_and_generation(name))},
         ),
-        "zones": (pool.zones, set(region.zones)),
+        "zones": (pool.zones, set(region.zones) or set(pool.zones)),
     }
     for field, (requested, available) in values.items():
         for number, value in enumerate(requested):
