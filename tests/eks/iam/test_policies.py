@@ -7,11 +7,10 @@ import pytest
 
 from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.plan.planner import plan_changes
-from dovetail.eks.plan.references import resolve_references
-from dovetail.eks.plan.resolver import resolve_reference
-from dovetail.eks.plan.resource import DesiredResource, ObservedState
+from dovetail.eks.plan.resource import ObservedState
 from tests.support.eks.configs import ACCOUNT, EXAMPLES, a_cluster, an_example
-from tests.support.eks.iam_evaluator import Request, allows
+from tests.support.iam.evaluator import Request, allows
+from tests.support.iam.policies import policy_documents
 
 OWN_TAGS = {
     "aws:ResourceTag/kubernetes.io/cluster/dev": "owned",
@@ -28,19 +27,6 @@ REQUEST_TAGS = {
 }
 EC2 = "arn:aws:ec2:us-east-1:123456789012"
 PROFILE = "arn:aws:iam::123456789012:instance-profile/karpenter/us-east-1/dev/uid/dev_1"
-
-
-def policy_documents(resources: tuple[DesiredResource, ...], prefix: str) -> list[dict[str, Any]]:
-    by_address = {resource.address: resource for resource in resources}
-    empty_account = ObservedState(account=ACCOUNT)
-    return [
-        resolve_references(
-            resource.properties["PolicyDocument"],
-            lambda reference: resolve_reference(reference, observed=empty_account, desired=by_address),
-        )
-        for resource in resources
-        if resource.kind == "iam-policy" and resource.name.startswith(prefix)
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,8 @@ class Middleware:
         """Operations of services that moto lacks: body in, content type and body out."""
         self.rejections: dict[str, Callable[[bytes], ScriptedError | None]] = {}
         """Operations whose parameters AWS checks and moto does not: body in, error out."""
+        self.authorizer: Callable[[dict[str, Any], bytes], str] = _allow_all
+        """Return why the caller may not make a request; empty if it may."""
         self.failures = FailureInjector()
 
     def add_error(self, error: ScriptedError) -> None:
@@ -67,6 +69,7 @@ class Middleware:
             self.latency.clear()
             self.rejections.clear()
             self.failures = FailureInjector()
+            self.authorizer = _allow_all
             self.is_forbidden = lambda _: False
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -78,9 +81,10 @@ class Middleware:
             return self._inner(environ, start)
         operation = _operation(environ, body)
         is_ec2 = _is_form(environ) and parse_qs(body.decode()).get("Version") == [EC2_API_VERSION]
-        error = self._next_error(operation, is_ec2=is_ec2) or self.rejections.get(operation, lambda _: None)(
-            body
-        )
+        denial = self.authorizer(environ, body)
+        error = self._next_error(operation, denial, is_ec2=is_ec2) or self.rejections.get(
+            operation, lambda _: None
+        )(body)
         if wait := self.latency.get(operation):
             time.sleep(wait)  # noqa: TID251 - in a thread of the server
         failures = self.failures
@@ -133,12 +137,12 @@ class Middleware:
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(text)))])
         return [text]
 
-    def _next_error(self, operation: str, *, is_ec2: bool) -> ScriptedError | None:
+    def _next_error(self, operation: str, denial: str, *, is_ec2: bool) -> ScriptedError | None:
         with self._lock:
             self.calls[operation] += 1
-            if self.is_forbidden(operation):
+            if denial or self.is_forbidden(operation):
                 code = "UnauthorizedOperation" if is_ec2 else "AccessDenied"
-                return ScriptedError(operation=operation, code=code, message="no", status=403)
+                return ScriptedError(operation=operation, code=code, message=denial or "no", status=403)
             for index, (error, left) in enumerate(self._errors):
                 if error.operation in (operation, "*"):
                     self._errors[index] = (error, left - 1)
@@ -146,6 +150,10 @@ class Middleware:
                         del self._errors[index]
                     return error
         return None
+
+
+def _allow_all(*_: Any) -> str:
+    return ""
 
 
 def _ignore(*_: Any) -> None:
