@@ -120,6 +120,43 @@ def test_a_client_can_have_a_longer_read_timeout_than_others(monkeypatch: pytest
     assert usual.connect_timeout == longer.connect_timeout == 5
 
 
+class PagedClient:
+    """Five pages of two entries; every second call is throttled."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def describe_instances(self, *, MaxResults: int, NextToken: str = "0") -> dict[str, Any]:  # noqa: N803
+        self.calls += 1
+        if self.calls % 2:
+            raise refused("RequestLimitExceeded")
+        page = int(NextToken)
+        more = {"NextToken": str(page + 1)} if page < 4 else {}
+        return {"Reservations": [page * MaxResults, page * MaxResults + 1], **more}
+
+
+def test_a_throttled_page_does_not_repeat_the_others() -> None:
+    client = PagedClient()
+
+    async def run() -> list[Any]:
+        offload = ThreadExecutor(1)
+        policy = msgspec.structs.replace(QUICK, max_throttle_retries=1)
+        aws = AwsSession(
+            loop=AsyncioEventLoop(),
+            executor=offload,
+            random=SystemRandomSource(),
+            region="eu-west-1",
+            retry_policy=policy,
+        )
+        try:
+            return await aws.list_pages("DescribeInstances", client, "Reservations", page_size=2)
+        finally:
+            offload.close()
+
+    assert asyncio.run(run()) == list(range(10))
+    assert client.calls == 10
+
+
 def test_calls_do_not_run_on_the_event_loop_thread() -> None:
     assert call(get_ident) != get_ident()
 

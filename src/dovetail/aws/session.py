@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -32,6 +33,8 @@ READ_TIMEOUT: Final = timedelta(seconds=60)
 """Longest wait for a response, unless a client has its own."""
 _READ_PREFIXES: Final = ("Describe", "Get", "List", "Receive")
 """Prefixes of operations that do not mutate anything."""
+_PAGE_TOKENS: Final = ("NextToken", "Marker")
+"""Fields of a page that the request of the next one repeats: of most services, of IAM."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,16 +149,36 @@ class AwsSession:
         return client
 
     async def list_pages(
-        self, operation: str, client: Any, field: str, *, page_size: int | None = None, **query: Any
+        self,
+        operation: str,
+        client: Any,
+        field: str,
+        *,
+        page_size: int | None = None,
+        decode: Callable[[list[Any]], list[Any]] = list,
+        **query: Any,
     ) -> list[Any]:
-        """Read all pages of a Describe or List operation; return the entries of ``field``."""
+        """Read all pages of a Describe or List operation; return the entries of ``field``.
 
-        def read() -> list[Any]:
-            paginator = client.get_paginator(xform_name(operation))
-            pages = paginator.paginate(**query, PaginationConfig={"PageSize": page_size})
-            return [entry for page in pages for entry in page[field]]
+        Each page is a call of its own: one that is throttled does not repeat the others.
+        ``decode`` runs in the thread of the call, with the entries of one page.
+        """
+        method = getattr(client, xform_name(operation))
+        if page_size is not None:
+            query["MaxResults"] = page_size
 
-        return await self.call(operation, read)
+        def read(query: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+            page = method(**query)
+            token = {name: page[name] for name in _PAGE_TOKENS if page.get(name)}
+            return decode(page[field]), token
+
+        entries: list[Any] = []
+        while True:
+            page_entries, token = await self.call(operation, partial(read, query))
+            entries += page_entries
+            if not token:
+                return entries
+            query = {**query, **token}
 
     async def call_or_none(self, operation: str, work: Callable[[], T]) -> T | None:
         """Do as ``call`` does, but return None if the resource does not exist."""

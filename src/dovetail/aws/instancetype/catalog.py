@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from dovetail.aws.errors import AwsError, ErrorKind
 from dovetail.aws.instancetype.descriptions import decode_instance_type
 from dovetail.aws.instancetype.offerings import (
+    OFFERINGS_QUERY,
+    TYPES_QUERY,
     build_region,
-    describe_instance_types,
-    describe_offerings,
+    decode_offerings,
     describe_zones,
 )
 from dovetail.aws.session import AwsSession
@@ -69,18 +70,19 @@ class LiveCatalog:
     async def _read(self) -> None:
         client: EC2Client = self._aws.ec2()
         zones = await self._read_zones(client)
-        offered = await self._aws.call(
-            "DescribeInstanceTypeOfferings", lambda: describe_offerings(client, zones)
+        offerings = await self._aws.list_pages(
+            "DescribeInstanceTypeOfferings", client, "InstanceTypeOfferings", **OFFERINGS_QUERY
         )
-
-        def read_types() -> dict[str, Ec2InstanceType]:
-            return {
-                described["InstanceType"]: decode_instance_type(described)
-                for described in describe_instance_types(client)
-            }
-
+        offered = decode_offerings(offerings, zones)
         # Decoded in the thread of the call: a thousand descriptions would block the loop.
-        described = await self._aws.call("DescribeInstanceTypes", read_types)
+        types: list[Ec2InstanceType] = await self._aws.list_pages(
+            "DescribeInstanceTypes",
+            client,
+            "InstanceTypes",
+            decode=lambda page: [decode_instance_type(described) for described in page],
+            **TYPES_QUERY,
+        )
+        described = {instance_type.name: instance_type for instance_type in types}
         if zones is None:
             zones = self._zones_of(offered)
         region = build_region(self.region.name, zones, offered, described)

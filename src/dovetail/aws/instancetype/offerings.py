@@ -10,10 +10,14 @@ from dovetail.model.frozen import FrozenDict
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
-_TYPE_FILTERS: Any = [
-    {"Name": "supported-virtualization-type", "Values": ["hvm"]},
-    {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
-]
+OFFERINGS_QUERY: Any = {"LocationType": "availability-zone"}
+TYPES_QUERY: Any = {
+    "Filters": [
+        {"Name": "supported-virtualization-type", "Values": ["hvm"]},
+        {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
+    ]
+}
+"""Instance types that can be Kubernetes nodes."""
 
 
 def describe_zones(client: "EC2Client") -> tuple[dict[str, str], str]:
@@ -30,23 +34,26 @@ def describe_zones(client: "EC2Client") -> tuple[dict[str, str], str]:
 
 def describe_offerings(client: "EC2Client", zones: Iterable[str] | None) -> dict[str, frozenset[str]]:
     """Return instance type → those of the zones that offer it; None for all zones."""
+    pages = client.get_paginator("describe_instance_type_offerings").paginate(**OFFERINGS_QUERY)
+    return decode_offerings((entry for page in pages for entry in page["InstanceTypeOfferings"]), zones)
+
+
+def decode_offerings(
+    described: Iterable[Mapping[str, Any]], zones: Iterable[str] | None
+) -> dict[str, frozenset[str]]:
+    """Return instance type → those of the zones that offer it; None for all zones."""
     account_zones = None if zones is None else frozenset(zones)
     offered: dict[str, set[str]] = {}
-    pages = client.get_paginator("describe_instance_type_offerings").paginate(
-        LocationType="availability-zone"
-    )
-    for page in pages:
-        for offering in page["InstanceTypeOfferings"]:
-            # EC2 lists zones that this account has no name for; nothing can run there.
-            if account_zones is None or offering["Location"] in account_zones:
-                offered.setdefault(offering["InstanceType"], set()).add(offering["Location"])
+    for offering in described:
+        # EC2 lists zones that this account has no name for; nothing can run there.
+        if account_zones is None or offering["Location"] in account_zones:
+            offered.setdefault(offering["InstanceType"], set()).add(offering["Location"])
     return {name: frozenset(locations) for name, locations in offered.items()}
 
 
 def describe_instance_types(client: "EC2Client") -> Iterator[Any]:
     """Yield the descriptions of all instance types that can be Kubernetes nodes."""
-    pages = client.get_paginator("describe_instance_types").paginate(Filters=_TYPE_FILTERS)
-    for page in pages:
+    for page in client.get_paginator("describe_instance_types").paginate(**TYPES_QUERY):
         yield from page["InstanceTypes"]
 
 

@@ -165,7 +165,7 @@ class AmiResolver:
 
     async def _describe(self, query: ImageQuery) -> list[Mapping[str, Any]]:
         filters = [*query.filters, {"Name": "state", "Values": ["available"]}]
-        owners = {"Owners": list(query.owners)} if query.owners else {}
+        owners: dict[str, Any] = {"Owners": list(query.owners)} if query.owners else {}
         return await self._aws.list_pages(
             "DescribeImages",
             self._aws.ec2(),
