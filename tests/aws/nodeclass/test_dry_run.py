@@ -191,6 +191,22 @@ def test_a_new_profile_is_retried_until_ec2_sees_it(account: Account, process: N
     assert set(result.unknown_conditions) == {"ValidationSucceeded"}
 
 
+@pytest.mark.parametrize("operation", ["CreateFleet", "RunInstances"])
+def test_a_new_launch_template_is_retried_until_ec2_sees_it(
+    account: Account, process: NodeClassProcess, operation: str
+) -> None:
+    code = "InvalidLaunchTemplateName.NotFoundException"
+    account.fail(operation, code, status=400, times=1 if operation == "CreateFleet" else 3)
+
+    result = process.resolve(a_class())
+
+    assert not result.false_conditions
+    assert set(result.unknown_conditions) == {"ValidationSucceeded"}
+    again = process.resolve(a_class())
+    assert not again.false_conditions
+    assert not again.unknown_conditions
+
+
 def test_no_dry_run_while_a_part_is_missing(account: Account, process: NodeClassProcess) -> None:
     process.resolve(a_class(subnetSelectorTerms=[{"id": "subnet-none"}]))
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.aws.claim_tags import cluster_tags, count_excess_tags
-from dovetail.aws.errors import AwsError, ErrorKind
+from dovetail.aws.errors import LAUNCH_TEMPLATE_NOT_FOUND, AwsError, ErrorKind
 from dovetail.aws.launchtemplate.launch_config import LaunchAmi, LaunchConfig, UserDataContext
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplate, LaunchTemplates
 from dovetail.aws.launchtemplate.template_data import (
@@ -196,8 +196,17 @@ class LaunchDryRun:
             tags=tags,
         )
         [template] = await self._templates.ensure([LaunchTemplate(data=data, tags=tags)])
-        await self._create_fleet(launch_config, sample, template, tags)
-        await self._run_instances(launch_config, sample, template, data, tags)
+        try:
+            await self._create_fleet(launch_config, sample, template, tags)
+            await self._run_instances(launch_config, sample, template, data, tags)
+        except AwsError as error:
+            if error.code not in LAUNCH_TEMPLATE_NOT_FOUND:
+                raise
+            # Just created: EC2 is eventually consistent. Or another process deleted it.
+            self._templates.discard([template])
+            raise AwsError(
+                error.operation, "Unavailable", "EC2 does not see the new launch template yet"
+            ) from error
 
     def _tags(self, launch_config: LaunchConfig, sample: DryRunSample) -> dict[str, str]:
         node_class = launch_config.node_class
