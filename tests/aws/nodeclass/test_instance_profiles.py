@@ -144,6 +144,43 @@ def test_an_incomplete_profile_is_deleted(account: Account, process: NodeClassPr
     assert names(process) == []
 
 
+def test_a_role_whose_response_was_lost_is_not_an_error(account: Account, process: NodeClassProcess) -> None:
+    account.fail("AddRoleToInstanceProfile", "InternalError", status=500, times=1, after_effect=True)
+
+    result = process.resolve(a_class())
+
+    assert not result.false_conditions
+    assert not result.unknown_conditions
+    (name,) = names(process)
+    assert [entry["RoleName"] for entry in described(process, name)["Roles"]] == ["nodes"]
+
+
+def test_a_profile_is_kept_while_its_role_cannot_be_added(
+    account: Account, process: NodeClassProcess
+) -> None:
+    account.fail("AddRoleToInstanceProfile", "Throttling", status=400, times=3)
+
+    first = process.resolve(a_class())
+    name = profile(process)
+
+    assert "InstanceProfileReady" in first.unknown_conditions
+    assert names(process) == [name]
+    assert account.calls("DeleteInstanceProfile") == 0
+
+
+def test_a_profile_is_deleted_although_a_response_was_lost(
+    account: Account, process: NodeClassProcess
+) -> None:
+    profile(process)
+    account.fail("RemoveRoleFromInstanceProfile", "InternalError", status=500, times=1, after_effect=True)
+    account.fail("RemoveRoleFromInstanceProfile", "NoSuchEntity", status=404, times=1)
+    account.fail("DeleteInstanceProfile", "InternalError", status=500, times=1, after_effect=True)
+
+    process.delete_resources(a_class())
+
+    assert names(process) == []
+
+
 def test_unused_profiles_are_collected_an_hour_after_their_last_use(
     account: Account, process: NodeClassProcess
 ) -> None:

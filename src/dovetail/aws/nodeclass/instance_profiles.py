@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ _GC_GRACE: Final = timedelta(hours=1)
 _GC_INTERVAL: Final = timedelta(minutes=30)
 _MAX_NAMES: Final = 5
 _ENTITY_EXISTS: Final = "EntityAlreadyExists"
+_LIMIT_EXCEEDED: Final = "LimitExceeded"
+"""A profile has at most one role."""
 _VALID_NAME: Final = re.compile(r"[\w+=,.@-]{1,128}")
 
 
@@ -130,7 +133,11 @@ class InstanceProfiles:
         try:
             await self._add_role(name, role)
         except AwsError as error:
-            if is_new:
+            if error.code == _LIMIT_EXCEEDED:
+                # It has a role: ours, if the response of an earlier call was lost.
+                return _roles(await self._get(name) or {}) == [role]
+            # After a throttled or lost call the next attempt continues with this profile.
+            if is_new and error.kind not in (ErrorKind.THROTTLED, ErrorKind.TRANSIENT):
                 await self._delete(name, [])
             if error.kind is ErrorKind.NOT_FOUND:
                 role_error = RoleNotFoundError(
@@ -190,22 +197,15 @@ class InstanceProfiles:
 
     async def _delete(self, name: str, roles: Iterable[str]) -> None:
         iam = self._aws.client("iam")
-        try:
-            for role in roles:
-                parameters = {"InstanceProfileName": name, "RoleName": role}
-                await self._aws.call(
-                    "RemoveRoleFromInstanceProfile",
-                    lambda parameters=parameters: iam.remove_role_from_instance_profile(  # type: ignore[misc]
-                        **parameters
-                    ),
-                )
-            await self._aws.call(
-                "DeleteInstanceProfile", lambda: iam.delete_instance_profile(InstanceProfileName=name)
+        for role in roles:
+            parameters = {"InstanceProfileName": name, "RoleName": role}
+            # None: it was removed by a call whose response was lost, or by another process.
+            await self._aws.call_or_none(
+                "RemoveRoleFromInstanceProfile", partial(iam.remove_role_from_instance_profile, **parameters)
             )
-        except AwsError as error:
-            if error.kind is not ErrorKind.NOT_FOUND:
-                raise
-            return  # Another process deleted it first.
+        await self._aws.call_or_none(
+            "DeleteInstanceProfile", partial(iam.delete_instance_profile, InstanceProfileName=name)
+        )
         self._names.discard_if(lambda key: self._names.get(key) == name)
         self._log.info("deleted instance profile", profile=name)
 
