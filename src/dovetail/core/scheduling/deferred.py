@@ -6,6 +6,7 @@ search does not know claim states: each (state, row) is a type of its own, which
 admits the batches that may use the state.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ _MAX_CLASSES = 128
 _PODS_PER_CLAIM = 2
 # Claim states in one fleet search.
 _MAX_STATES = 12
+# Fleet searches for the same batches, if limits cut the fleets short.
+_MAX_SEARCHES = 4
 _NO_CAP = np.iinfo(np.int64).max
 
 
@@ -51,6 +54,10 @@ class DeferredPods:
         self._problem = problem
         self._batches: list[Batch] = []
         self._batches_by_class: dict[int, list[Batch]] = {}
+
+    def count_pods(self) -> int:
+        """Return the number of pods that wait for ``open_fleets``."""
+        return sum(batch.pods for batch in self._batches)
 
     def try_defer(
         self, compiled: CompiledClass, constraint: int, domains: DomainTuple, count: int
@@ -113,8 +120,9 @@ class DeferredPods:
             remaining = self._fill_open_claims(batches) if len(groups) > 1 else batches
             if not remaining:
                 continue
-            if self._should_use_open_claims(remaining) or not self._open_fleet(remaining):
-                shortfalls += self._open_by_class(remaining)
+            if not self._should_use_open_claims(remaining):
+                remaining = self._open_fleet_within_limits(remaining)
+            shortfalls += self._open_by_class(remaining)
         return shortfalls
 
     def _should_use_open_claims(self, batches: list[Batch]) -> bool:
@@ -151,27 +159,67 @@ class DeferredPods:
                 remaining.append(batch._replace(pods=batch.pods - placed))
         return remaining
 
-    def _open_fleet(self, batches: list[Batch]) -> bool:
-        """Open the cheapest fleet; return False, and open nothing, if limits forbid it."""
-        states = self._candidate_states(batches)
-        rows = {state: np.flatnonzero(self._usable_rows(state)).tolist() for state in states}
-        type_options = [(state, row) for state in states for row in rows[state]]
-        joinable = [self._joinable_states(batch, states) for batch in batches]
-        if not all(self._fits(batch, states, flags) for batch, flags in zip(batches, joinable, strict=True)):
-            return False  # Limits used by others leave no type for some batch.
-        bundles = cheapest_fleet(self._demand(batches, states, joinable))
-        if not self._is_within_limits(type_options, bundles):
-            return False
+    def _open_fleet_within_limits(self, batches: list[Batch]) -> list[Batch]:
+        """Open the cheapest fleet; return what is left of the batches.
+
+        The search does not know limits. If its fleet exceeds them, only a part is
+        opened, and the rest of the pods is searched again with the types still allowed.
+        """
+        for _ in range(_MAX_SEARCHES):
+            states = self._candidate_states(batches)
+            joinable = [self._joinable_states(batch, states) for batch in batches]
+            fits = [self._fits(batch, states, flags) for batch, flags in zip(batches, joinable, strict=True)]
+            if not all(fits):
+                break  # Limits used by others leave no type for some batch.
+            rows = {state: np.flatnonzero(self._usable_rows(state)).tolist() for state in states}
+            type_options = [(state, row) for state in states for row in rows[state]]
+            bundles = cheapest_fleet(self._demand(batches, states, joinable))
+            pods_placed = np.zeros(len(batches), dtype=np.int64)
+            for bundle in self._cut_to_limits(type_options, bundles, joinable):
+                self._open_bundle(batches, *type_options[bundle.type_index], bundle)
+                pods_placed += bundle.counts * bundle.copies
+            left = zip(batches, pods_placed.tolist(), strict=True)
+            batches = [
+                batch._replace(pods=batch.pods - placed) for batch, placed in left if placed < batch.pods
+            ]
+            if not batches or not pods_placed.any():
+                break
+        return batches
+
+    def _open_bundle(self, batches: list[Batch], state: int, row: int, bundle: Bundle) -> None:
+        """Open equal claims and place their pods."""
         placement = self._problem.placement
-        for bundle in bundles:
+        placement.limit_headrooms[self._problem.space.states[state].pool].consume(row, bundle.copies)
+        claims = self._problem.nodes.open_claims(state, row, bundle.copies)
+        for index in np.flatnonzero(bundle.counts).tolist():
+            pods_per_claim = np.full(bundle.copies, bundle.counts[index], dtype=np.int64)
+            placement.place(batches[index].compiled, claims, pods_per_claim)
+
+    def _cut_to_limits(
+        self, type_options: list[tuple[int, int]], bundles: list[Bundle], joinable: list[tuple[bool, ...]]
+    ) -> list[Bundle]:
+        """Return the part of a fleet that the limits allow.
+
+        Nodes whose pods have the fewest other states to go to come first.
+        """
+        if self._is_within_limits(type_options, bundles):
+            return bundles
+        headrooms, states = self._problem.placement.limit_headrooms, self._problem.space.states
+        remaining = {pool: headroom.remaining.copy() for pool, headroom in enumerate(headrooms)}
+        choices = np.array([sum(flags) for flags in joinable])
+        allowed = []
+        for bundle in sorted(bundles, key=lambda bundle: int(choices[bundle.counts > 0].min())):
             state, row = type_options[bundle.type_index]
-            pool = self._problem.space.states[state].pool
-            placement.limit_headrooms[pool].consume(row, bundle.copies)
-            claims = self._problem.nodes.open_claims(state, row, bundle.copies)
-            for index in np.flatnonzero(bundle.counts).tolist():
-                pods_per_claim = np.full(bundle.copies, bundle.counts[index], dtype=np.int64)
-                placement.place(batches[index].compiled, claims, pods_per_claim)
-        return True
+            pool = states[state].pool
+            need = headrooms[pool].capacity[row]
+            limited = need > 0
+            copies = bundle.copies
+            if limited.any():
+                copies = min(copies, int(np.floor(remaining[pool][limited] / need[limited]).min()))
+            if copies > 0:
+                remaining[pool] -= need * copies
+                allowed.append(replace(bundle, copies=copies))
+        return allowed
 
     def _candidate_states(self, batches: list[Batch]) -> list[int]:
         """Return the states of the batches, and those that two of them have in common."""

@@ -1,14 +1,23 @@
-"""Placement order: classes one after the other, repeated while pods get placed."""
+"""Placement order: which classes come first, and when to try again.
+
+Classes are placed one after the other, and again while pods get placed. NodePool
+limits go to the classes that fit the fewest NodePools.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 
 from dovetail.core.scheduling.constraints.topology import RuleKind
 from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.pending import drop_empty_terms, find_invalid_spec
 from dovetail.core.scheduling.pods.volumes import VolumeResolver
-from dovetail.core.scheduling.problem import request_shares
+from dovetail.core.scheduling.problem import Problem, request_shares
 from dovetail.model.plan import UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
+
+EarlyGroups = Callable[[Placer], list[list[PodClass]]]
+"""Returns the groups of classes to place before all others, in this order."""
 
 
 def split_invalid(
@@ -30,32 +39,152 @@ def split_invalid(
     return valid, unschedulable
 
 
-def place_all(placer: Placer) -> None:
+def place_pods(
+    snapshot: ClusterSnapshot,
+    settings: SchedulingSettings,
+    classes: Sequence[PodClass],
+    moving: frozenset[str],
+) -> Placer:
+    """Place the classes; repeat in another order while NodePool limits leave pods unplaced.
+
+    Limits go first to the classes that fit the fewest NodePools, then to those that the
+    first order left out. The usual order is the last resort, so that no pod stays
+    unplaced only because of this rule.
+    """
+
+    def attempt(early: EarlyGroups) -> tuple[Placer, list[int]]:
+        placer = place_in_order(snapshot, settings, classes, moving, early)
+        return placer, [pod_class.placed for pod_class in classes]
+
+    best, placed = attempt(_group_by_scarcity)
+    pods = sum(len(pod_class.pods) for pod_class in classes)
+    orders: list[EarlyGroups] = []
+    displaced = {id(pod_class) for pod_class in _find_displaced(best)} if sum(placed) < pods else set()
+    if displaced:
+        orders.append(lambda placer: _put_first(placer, displaced))
+    if _group_by_scarcity(best):
+        orders.append(lambda _: [])
+    for early in orders:
+        if sum(placed) == pods:
+            break
+        other, other_placed = attempt(early)
+        if sum(other_placed) > sum(placed):
+            best, placed = other, other_placed
+    for pod_class, count in zip(classes, placed, strict=True):
+        pod_class.placed = count
+    return best
+
+
+def _put_first(placer: Placer, chosen: set[int]) -> list[list[PodClass]]:
+    """Return the groups of ``_group_by_scarcity``, after one of the chosen classes (ids)."""
+    first = [pod_class for pod_class in placer.problem.classes if id(pod_class) in chosen]
+    return [first, *_group_by_scarcity(placer)]
+
+
+def place_in_order(
+    snapshot: ClusterSnapshot,
+    settings: SchedulingSettings,
+    classes: Sequence[PodClass],
+    moving: frozenset[str],
+    early: EarlyGroups,
+) -> Placer:
+    """Place the classes from scratch; ``early`` returns those to place before others."""
+    for defer in (True, False):
+        for pod_class in classes:
+            pod_class.placed = 0
+        placer = Placer(Problem(snapshot, settings, classes, moving), defer=defer)
+        place_all(placer, early(placer))
+        if not placer.has_shortfall:
+            break
+        # NodePool limits cut the fleet short after its pods had been counted in
+        # their domains, so skews are wrong. Start again without deferring pods
+        # with topology keys: each pod is counted once it has its node.
+    return placer
+
+
+def place_all(placer: Placer, early: Sequence[Sequence[PodClass]] = ()) -> None:
     """Place classes in order, and repeat while that makes progress.
 
     A pod may wait for another (affinity, or a skew that another pod reduces). So
-    unplaced classes are tried again after all others.
+    unplaced classes are tried again after all others. The groups of classes in
+    ``early`` are placed before all others, group by group, each with nodes of its own.
     """
     problem = placer.problem
-    unplaced_classes = _placement_order(placer)
+    order = _placement_order(placer)
+    for group in early:
+        in_group = {id(pod_class) for pod_class in group}
+        for pod_class in order:
+            if id(pod_class) in in_group:
+                placer.place(pod_class)
+        placer.open_fleets()
     # Pods with self anti-affinity fix the number of nodes. They come first; then the
     # open claims are sized for the dependent classes that will join them.
-    separated = [pod_class for pod_class in unplaced_classes if _has_self_anti_affinity(placer, pod_class)]
-    for pod_class in separated:
-        placer.place(pod_class)
+    for pod_class in order:
+        if _has_self_anti_affinity(placer, pod_class):
+            placer.place(pod_class)
     dependent = [
         pod_class
-        for pod_class in unplaced_classes
+        for pod_class in order
         if pod_class.unplaced and not placer.compile_class(pod_class, 0).is_independent
     ]
     problem.packer.presize_claims(problem.total_requests(dependent))
     progress = True
-    while unplaced_classes and progress:
-        progress = False
-        for pod_class in unplaced_classes:
-            progress |= placer.place(pod_class) > 0
+    while progress:
+        before = _count_unplaced(order) + placer.deferred.count_pods()
+        for pod_class in order:
+            if pod_class.unplaced:
+                placer.place(pod_class)
         placer.open_fleets()
-        unplaced_classes = [pod_class for pod_class in unplaced_classes if pod_class.unplaced]
+        progress = 0 < _count_unplaced(order) < before
+
+
+def _count_unplaced(classes: Iterable[PodClass]) -> int:
+    """Return the number of pods without a node."""
+    return sum(pod_class.unplaced for pod_class in classes)
+
+
+def _group_by_scarcity(placer: Placer) -> list[list[PodClass]]:
+    """Return the classes that should be placed before others, because of NodePool limits.
+
+    A class that fits few NodePools needs their limits more than one that fits many.
+    So classes are grouped by the number of NodePools they fit, fewest first. The rest
+    can wait: those that fit most NodePools, or one without limits.
+    """
+    if all(headroom.is_unlimited for headroom in placer.problem.placement.limit_headrooms):
+        return []
+    groups: dict[int, list[PodClass]] = {}
+    for pod_class in placer.problem.classes:
+        groups.setdefault(_count_limited_pools(placer, pod_class), []).append(pod_class)
+    return [groups[number] for number in sorted(groups)][:-1]
+
+
+def _count_limited_pools(placer: Placer, pod_class: PodClass) -> int:
+    """Return how many NodePools a class fits; more than all, if one has no limits or none fits."""
+    headrooms = placer.problem.placement.limit_headrooms
+    pools = placer.fitting_pools(pod_class)
+    has_unlimited = any(headrooms[pool].is_unlimited for pool in pools)
+    return len(headrooms) + 1 if has_unlimited or not pools else len(pools)
+
+
+def _find_displaced(placer: Placer) -> list[PodClass]:
+    """Return the classes with unplaced pods whose NodePools also hold pods that fit elsewhere.
+
+    Elsewhere: in a NodePool that they do not fit themselves and whose limits have room.
+    Placed before all others, they may get a node.
+    """
+    headrooms = placer.problem.placement.limit_headrooms
+    classes = placer.problem.classes
+    if all(headroom.is_unlimited for headroom in headrooms):
+        return []
+    with_room = {pool for pool, headroom in enumerate(headrooms) if headroom.allowed_rows().any()}
+    choices = {placer.fitting_pools(pod_class) for pod_class in classes if pod_class.placed}
+    return [
+        pod_class
+        for pod_class in classes
+        if pod_class.unplaced
+        and (own := placer.fitting_pools(pod_class))
+        and any(own & pools and (pools - own) & with_room for pools in choices)
+    ]
 
 
 def _has_self_anti_affinity(placer: Placer, pod_class: PodClass) -> bool:

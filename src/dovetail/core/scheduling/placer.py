@@ -35,6 +35,7 @@ class Placer:
         self.has_shortfall = False
         """Deferred pods that were already counted in a domain got no node."""
         self._compiled_classes: dict[tuple[int, int], CompiledClass] = {}
+        self._fitting_pools: dict[int, frozenset[int]] = {}
         self._feasible: dict[int, bool] = {}
         self._constraint_cache: dict[tuple[int, tuple[str, ...], DomainTuple], list[int]] = {}
         self._label_values: dict[str, set[str]] = {}
@@ -63,6 +64,27 @@ class Placer:
             pod_class.placed += newly_placed
             placed += newly_placed
         return placed
+
+    def fitting_pools(self, pod_class: PodClass) -> frozenset[int]:
+        """Return the NodePools (indexes) whose limits allow a new node for a pod; cached.
+
+        Preferences do not count. The first call decides: limits are used up later.
+        """
+        pools = self._fitting_pools.get(id(pod_class))
+        if pools is None:
+            space, placement = self.problem.space, self.problem.placement
+            last_level = len(self.problem.relaxed_specs[id(pod_class)]) - 1
+            compiled = self.compile_class(pod_class, last_level)
+            constraints = self._constraints(compiled, ())
+            states = {space.narrow(root, constraint) for constraint in constraints for root in space.roots}
+            fitting = set()
+            for state in states - {INFEASIBLE}:
+                pool = space.states[state].pool
+                rows = placement.limit_headrooms[pool].allowed_rows()
+                if (rows & (placement.pods_per_empty_claim(compiled, state) >= 1)).any():
+                    fitting.add(pool)
+            pools = self._fitting_pools[id(pod_class)] = frozenset(fitting)
+        return pools
 
     def _place_level(self, compiled: CompiledClass, count: int) -> int:
         """Place pods of one relaxed spec, divided over domains."""

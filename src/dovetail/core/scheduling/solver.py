@@ -75,13 +75,12 @@ fleets of equal cost              the later search result (``fleet/search.py``)
 
 from msgspec.structs import replace
 
-from dovetail.core.scheduling.placement_order import place_all, split_invalid
-from dovetail.core.scheduling.placer import Placer
+from dovetail.core.scheduling.placement_order import place_pods, split_invalid
 from dovetail.core.scheduling.plan_builder import PlanBuilder
 from dovetail.core.scheduling.pods.default_spread import DefaultSpreads
 from dovetail.core.scheduling.pods.equivalence import classify, selector_keys
 from dovetail.core.scheduling.pods.pending import find_pods_to_schedule
-from dovetail.core.scheduling.problem import Problem, usable_nodepools
+from dovetail.core.scheduling.problem import usable_nodepools
 from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
 from dovetail.model.plan import Constraint, Plan, UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import Packing, SchedulingSettings
@@ -109,16 +108,18 @@ def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None)
         # The fleet search is weakest for few nodes in several claim states, and
         # the other packing is quick to try.
         alternative, _ = _plan_once(snapshot, replace(settings, packing=Packing.FEWEST))
-        if _is_cheaper(alternative, plan, settings.node_cost):
+        if _is_better(alternative, plan, settings.node_cost):
             return alternative
     return plan
 
 
-def _is_cheaper(plan: Plan, other: Plan, node_cost: float) -> bool:
-    """Return True if ``plan`` places as many pods as ``other`` for less."""
+def _is_better(plan: Plan, other: Plan, node_cost: float) -> bool:
+    """Return True if ``plan`` places more pods than ``other``, or as many for less."""
+    if len(plan.unschedulable) != len(other.unschedulable):
+        return len(plan.unschedulable) < len(other.unschedulable)
     price = plan.price + node_cost * len(plan.nodes)
     other_price = other.price + node_cost * len(other.nodes)
-    return len(plan.unschedulable) <= len(other.unschedulable) and price < other_price * (1 - _EPSILON)
+    return price < other_price * (1 - _EPSILON)
 
 
 def _plan_once(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple[Plan, int]:
@@ -131,18 +132,8 @@ def _plan_once(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple
 
     valid, unschedulable = split_invalid(classes, snapshot, settings)
     moving = frozenset(pod.key for pod in pods if pod.node_name)
-    problem = Problem(snapshot, settings, valid, moving)
-    placer = Placer(problem, defer=True)
-    place_all(placer)
-    if placer.has_shortfall:
-        # NodePool limits cut the fleet short after its pods had been counted in
-        # their domains, so skews are wrong. Start again without deferring pods
-        # with topology keys: each pod is counted once it has its node.
-        for pod_class in valid:
-            pod_class.placed = 0
-        problem = Problem(snapshot, settings, valid, moving)
-        placer = Placer(problem, defer=False)
-        place_all(placer)
+    placer = place_pods(snapshot, settings, valid, moving)
+    problem = placer.problem
 
     explainer = UnschedulableExplainer(placer)
     has_nodepool = bool(usable_nodepools(snapshot))

@@ -178,3 +178,44 @@ def test_a_limit_that_is_hit_half_way_leaves_every_spread_level(limit: int) -> N
 
     assert len(plan.nodes) == min(9, limit // 4)
     assert len(unplaced(plan)) == 9 - len(plan.nodes)
+
+
+ARM = {"node_selector": {label_keys.ARCH: "arm64"}}
+TWO_ARCHS = (
+    a_type("arm", cpu=4, memory="16Gi", arch="arm64", price=0.1),
+    a_type("amd", cpu=4, memory="16Gi", arch="amd64", price=0.2),
+)
+
+
+@BOTH
+def test_pods_that_fit_one_limited_pool_come_before_those_that_fit_another_one_too(packing: Packing) -> None:
+    flexible = pods(9, "any", cpu="1")
+    arm_only = pods(9, "arm", cpu="1", **ARM)
+    limited = [
+        a_pool("arm", [(label_keys.ARCH, "In", ["arm64"])], limits={"cpu": "12"}),
+        a_pool("amd", [(label_keys.ARCH, "In", ["amd64"])], limits={"cpu": "12"}),
+    ]
+
+    plan = solve(cluster([*flexible, *arm_only], limited, TWO_ARCHS), SchedulingSettings(packing=packing))
+
+    assert unplaced(plan) == []
+
+
+@BOTH
+def test_pods_that_were_displaced_take_the_limit_from_pods_that_fit_elsewhere(packing: Packing) -> None:
+    # Each class fits two of three pools. Taken in turn, the first two fill what the third needs.
+    archs, limits = ("amd64", "arm64"), {"cpu": "4"}
+    limited = [
+        a_pool("a", [(label_keys.ARCH, "In", ["arm64"])], labels={"team": "x"}, limits=limits),
+        a_pool("b", [(label_keys.ARCH, "In", ["amd64"])], labels={"team": "x"}, limits=limits),
+        a_pool("c", [(label_keys.ARCH, "In", list(archs))], labels={"team": "y"}, limits=limits),
+    ]
+    some = [
+        *pods(3, "1-x", cpu="1", node_selector={"team": "x"}),
+        *pods(3, "2-arm", cpu="1", **ARM),
+        *pods(3, "3-amd", cpu="1", node_selector={label_keys.ARCH: "amd64"}),
+    ]
+
+    plan = solve(cluster(some, limited, TWO_ARCHS), SchedulingSettings(packing=packing))
+
+    assert unplaced(plan) == []
