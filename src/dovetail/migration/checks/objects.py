@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from dovetail.codec.karpenter.nodeclass_validation import find_expressions
 from dovetail.codec.text.suggestions import pluralize
-from dovetail.doctor.object_fields import get_field, join_names, name_of
+from dovetail.doctor.object_fields import join_names, name_of
 from dovetail.migration.facts import MigrationFacts, older_objects
 from dovetail.migration.report import Area, Item, Level
 from dovetail.model import labels as label_keys
@@ -52,11 +51,11 @@ def older_versions(facts: MigrationFacts) -> Iterator[Item]:
 
 def expressions(facts: MigrationFacts) -> Iterator[Item]:
     """Yield kubelet settings that are expressions."""
-    for node_class in facts.facts.of(EC2_NODE_CLASSES):
-        settings = list(find_expressions(get_field(node_class, "spec", "kubelet") or {}))
+    for node_class in facts.objects.node_classes:
+        settings = ", ".join(node_class.kubelet.expressions)
         if settings:
-            text = f"spec.kubelet.{', '.join(settings)}: expressions are rejected, and the class is not ready"
-            yield _item(Level.BLOCKER, f"EC2NodeClass/{name_of(node_class)}", text)
+            text = f"spec.kubelet.{settings}: expressions need the feature gate NodeClassCEL, as in Karpenter"
+            yield _item(Level.NOTE, f"EC2NodeClass/{node_class.name}", text)
 
 
 def nodeclaims(facts: MigrationFacts) -> Iterator[Item]:
