@@ -28,7 +28,10 @@ SMALL_MODULES = {
 SAME_NAME: dict[str, str] = {}
 """Class names that two modules of one package share, as ``package.Class``, and why."""
 
-SUITES = {Path("aws/golden"): "the requests of all AWS adapters together"}
+SUITES = {
+    Path("aws/emulator"): "moto, where it behaves as EC2 does",
+    Path("aws/golden"): "the requests of all AWS adapters together",
+}
 """Folders of tests that are about more than one package, and why."""
 
 OWN_PREFIX = "dovetail.sh/"
