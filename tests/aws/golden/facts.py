@@ -20,12 +20,19 @@ from tests.aws.golden.run import CaseRun, error_kind
 RECORDINGS = Path(
     os.environ.get("DOVETAIL_GOLDEN_AWS") or Path(__file__).parents[3].parent / "shared" / "golden-aws"
 )
+_START = "al2023-default"
 _ERRORS = {"insufficient capacity": "insufficient-capacity", "NodeClassRef not ready": "nodeclass-not-ready"}
 
 
 def read_recordings() -> dict[str, tuple[Case, Facts]]:
     """Return case name → input and facts of the recordings."""
     inputs = msgspec.json.decode((RECORDINGS / "inputs.json").read_bytes())
+    recordings = {
+        entry["name"]: msgspec.json.decode((RECORDINGS / f"{entry['name']}.json").read_bytes())
+        for entry in inputs
+    }
+    # Karpenter starts in the same way in all cases of a region, so it is recorded once.
+    start = recordings[_START]["requests"]["start"]
     return {
         entry["name"]: (
             Case(
@@ -39,16 +46,16 @@ def read_recordings() -> dict[str, tuple[Case, Facts]]:
                 steps=entry["steps"],
             ),
             facts_of_recording(
-                msgspec.json.decode((RECORDINGS / f"{entry['name']}.json").read_bytes()), entry["steps"]
+                recordings[entry["name"]], {"start": start, **dict.fromkeys(entry["steps"], ())}
             ),
         )
         for entry in inputs
     }
 
 
-def facts_of_recording(recording: Mapping[str, Any], steps: Sequence[str]) -> Facts:
-    """Return the facts of a recording; it has no entry for a step without requests."""
-    recorded = {**{step: [] for step in steps}, **recording["requests"]}
+def facts_of_recording(recording: Mapping[str, Any], defaults: Mapping[str, Sequence[Any]]) -> Facts:
+    """Return the facts of a recording; ``defaults`` are phases that it may not have."""
+    recorded = {**defaults, **recording["requests"]}
     requests = {
         phase: [
             PlainRequest(

@@ -1,6 +1,6 @@
 """The committed facts: JSON in which values that repeat are stored once.
 
-One line per shared value and one per case, so that a change shows as changed lines.
+One line per shared value and one per case.
 ``python -m tests.aws.golden.store`` writes the file from the recordings.
 """
 

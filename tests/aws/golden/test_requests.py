@@ -9,7 +9,7 @@ from botocore import xform_name
 
 from tests.aws.golden.accepted import PAGE, read_accepted
 from tests.aws.golden.cases import Case
-from tests.aws.golden.compare import AcceptedDifferences, Difference, compare
+from tests.aws.golden.compare import AcceptedDifferences, compare
 from tests.aws.golden.facts import RECORDINGS, facts_of_run, plain_requests, read_recordings
 from tests.aws.golden.normal_form import Facts, sample_types
 from tests.aws.golden.run import CaseRun, run_case, running_aws
@@ -46,9 +46,11 @@ def test_requests_and_results_are_karpenters_but_for_the_table(
             run = run_case(aws, case)
 
             assert _failures(run) == []
-            assert _lines(accepted.uncovered(name, compare(karpenter, facts_of_run(run)))) == []
+            uncovered = accepted.uncovered(name, compare(karpenter, facts_of_run(run)))
+            assert not uncovered, "\n".join(["not in the table:", *map(str, uncovered)])
             assert _unsupported_samples(case, karpenter, run) == set()
-    assert accepted.unused() == [], "rows of the table that are not needed any more"
+    unused = accepted.unused()
+    assert not unused, "\n".join(["patterns of the table that nothing needs:", *unused])
 
 
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"there are no recordings in {RECORDINGS}")
@@ -84,10 +86,6 @@ def test_the_stand_in_records_parameters_as_the_sdk_got_them(aws: CannedAws) -> 
     assert recorded == [
         (AwsRequest(service, operation, "eu-west-1", params), "ok") for service, operation, params in calls
     ]
-
-
-def _lines(differences: list[Difference]) -> list[str]:
-    return [str(difference) for difference in differences]
 
 
 def _failures(run: CaseRun) -> list[str]:
