@@ -31,7 +31,7 @@ def test_a_ready_cluster_exits_with_0_and_prints_the_commands(tmp_path: Path) ->
     result = check("--cluster", a_dump(tmp_path))
 
     assert result.exit_code == 0, result.output
-    assert "Ready. 0 blockers, 0 warnings." in result.stdout
+    assert "Ready. 0 blockers, 0 warnings, 3 not checked." in result.stdout
     assert "kubectl -n kube-system scale --replicas 0 deployment karpenter" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 

@@ -129,6 +129,17 @@ def test_a_takeover_that_crashes_at_any_write_is_finished_by_the_next_process(wr
         assert noted[NODECLASS.hash_key] == annotations_of(env, EC2_NODE_CLASSES)[NODECLASS.hash_key]
 
 
+def test_a_nodeclaim_launched_with_karpenters_hash_during_the_takeover_gets_the_new_one() -> None:
+    env = as_karpenter_wrote_it()
+    karpenters = annotations_of(env, NODE_CLAIMS, "one")
+    env.run(*CONTROLLERS)
+
+    env.patch(NODE_CLAIMS, "one", {"metadata": {"annotations": karpenters}})
+
+    noted = annotations_of(env, NODE_CLAIMS, "one")
+    assert noted[NODECLASS.hash_key] == annotations_of(env, EC2_NODE_CLASSES)[NODECLASS.hash_key]
+
+
 @pytest.mark.parametrize("rule", [NODEPOOL, NODECLASS], ids=["nodepool", "nodeclass"])
 def test_nodeclaims_that_were_drifted_before_the_takeover_stay_drifted_after_it(rule: HashRule) -> None:
     env = as_karpenter_wrote_it()

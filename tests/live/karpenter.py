@@ -98,6 +98,15 @@ class Karpenter:
         )
         self._patch_status("nodeclaim", name, status)
 
+    def begin_disruption(self, name: str) -> None:
+        """Taint a node and mark its NodeClaim, as a command does before its replacement is ready."""
+        claim = self._cluster.read("nodeclaim", name)
+        taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+        self._patch("node", claim["status"]["nodeName"], {"spec": {"taints": [taint]}})
+        (reason,) = karpenter.conditions("DisruptionReason", since=SystemClock().now())
+        conditions = [*claim["status"]["conditions"], {**reason, "reason": "Underutilized"}]
+        self._patch_status("nodeclaim", name, {"conditions": conditions})
+
     def reconcile(self) -> dict[str, str]:
         """Replace hashes as after a start; return NodeClaims with static drift."""
         pool = self._cluster.read("nodepool", "default")

@@ -66,6 +66,9 @@ class Snapshot:
         nodes = [node for node in self._installation.nodes() if node["spec"]["providerID"] in providers]
         return {obj["metadata"]["name"]: kept_fields(obj) for obj in (*claims, *nodes)}
 
+    def is_untouched(self) -> bool:
+        return self._fields() == self.before
+
     def assert_untouched(self) -> None:
         """Check that no node was replaced, deleted, tainted or drifted."""
         assert self._fields() == self.before
@@ -99,7 +102,7 @@ def kept_fields(obj: dict[str, Any]) -> dict[str, Any]:
         conditions = {item["type"]: item["status"] for item in status["conditions"]}
         kept["conditions"] = {kind: conditions[kind] for kind in conditions if kind != "Consolidatable"}
     else:
-        kept["taints"] = obj["spec"].get("taints")
+        kept["taints"] = obj["spec"].get("taints") or []
     return kept
 
 
@@ -180,7 +183,8 @@ def test_karpenter_hands_over_and_takes_back_without_replacing_a_node(
     installation.replicas.remove(refused)
     assert hash_versions(installation) == {("v3", version) for version in NODES.values()}
 
-    # Karpenter stops while a NodeClaim has no instance yet.
+    # Karpenter stops while it disrupts a node, and while a NodeClaim has no instance yet.
+    karpenter.begin_disruption("default-v4")
     installation.cluster.kubectl("scale", "deployment/karpenter", "-n", NAMESPACE, "--replicas=0")
     wait_for("Karpenter has no pods", lambda: not has_karpenter_pods(installation))
     karpenter.create_claims("default-pending", instance_type="m5.xlarge")
@@ -204,6 +208,7 @@ def test_karpenter_hands_over_and_takes_back_without_replacing_a_node(
         seconds=40,
     )
     wait_for("each instance has a NodeClaim", lambda: is_consistent(installation), seconds=40)
+    wait_for("the disruption is undone", nodes.is_untouched, seconds=40)
     nodes.assert_untouched()
     nodes.assert_launched_once()
     assert IDENTITY_MARK in holder(installation)

@@ -221,6 +221,7 @@ def test_webhooks_of_an_older_karpenter_are_blockers_with_a_command() -> None:
 
     report = the_cluster(add)
 
+    assert report.level is Level.BLOCKER
     item = find(report, Level.BLOCKER, "validation.webhook.karpenter.sh")
     assert item.fix == "kubectl delete validatingwebhookconfiguration validation.webhook.karpenter.sh"
 
@@ -312,3 +313,4 @@ def test_kinds_that_a_dump_lacks_are_unknown_and_not_ready() -> None:
 
     assert "Deployments" in {missing.what for missing in report.unknown}
     assert "NodeClaims" in {missing.what for missing in report.unknown}
+    assert report.level is Level.WARNING

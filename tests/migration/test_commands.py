@@ -19,6 +19,7 @@ from tests.support.karpenter import objects as karpenter
 pytestmark = pytest.mark.slow
 NOW = datetime(2026, 11, 17, tzinfo=UTC)
 VALUES: dict[str, Any] = {
+    "nameOverride": "karpenter",
     "fullnameOverride": "karpenter",
     "podDisruptionBudget": {"name": "karpenter"},
     "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": karpenter.ROLE_ARN}},

@@ -99,6 +99,7 @@ def _install(facts: MigrationFacts) -> str:
         f"controller.image.repository={_IMAGE}",
         "controller.image.tag=",
         "controller.image.digest=",
+        "nameOverride=",
         f"fullnameOverride={_RELEASE}",
         f"podDisruptionBudget.name={_RELEASE}",
         "serviceAccount.create=false",

@@ -40,7 +40,8 @@ def format_report(report: MigrationReport) -> Iterator[Text]:
     yield from _steps("Take over", report.take_over)
     yield from _steps("Hand back", report.hand_back)
     levels = [item.level for item in report.items]
-    counts = f"{levels.count(Level.BLOCKER)} blockers, {levels.count(Level.WARNING)} warnings."
+    counts = f"{levels.count(Level.BLOCKER)} blockers, {levels.count(Level.WARNING)} warnings"
+    counts += f", {len(report.unknown)} not checked." if report.unknown else "."
     yield Text(f"{_CONCLUSIONS[report.level]} {counts}", style=_STYLES[report.level])
 
 

@@ -24,8 +24,9 @@ class NodePoolHashController(ControllerBase):
         # Decide.
         current = compute_nodepool_hash_annotations(pool)
         migrations = {
-            claim.name: migrate_hash(claim, NODEPOOL_KEYS, previous=pool.annotations, current=current)
+            claim.name: annotations
             for claim in claims
+            if (annotations := migrate_hash(claim, NODEPOOL_KEYS, previous=pool.annotations, current=current))
         }
 
         # Act. The NodePool first: after a crash in between, hashes of different versions are no

@@ -1,5 +1,6 @@
 """Karpenter's Deployment, settings, role and Lease, and webhooks that it left."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
@@ -16,6 +17,7 @@ from dovetail.ports.api_resources import DEPLOYMENTS, LEASES
 
 NEWEST_KNOWN: Final = (1, 14)
 _EXPIRY: Final = timedelta(minutes=1)
+_WEBHOOK_NAME: Final = re.compile(r"(validation|defaulting)\.webhook\.(config\.)?karpenter\.(sh|k8s\.aws)")
 _LEVELS: Final = {
     Support.SAME: Level.OK,
     Support.UNNEEDED: Level.OK,
@@ -119,7 +121,7 @@ def webhooks(facts: MigrationFacts) -> Iterator[Item]:
     for resource in WEBHOOKS:
         for configuration in facts.facts.of(resource):
             name = name_of(configuration)
-            if "karpenter" not in name:
+            if not _WEBHOOK_NAME.fullmatch(name):
                 continue
             policies = {
                 str(hook.get("failurePolicy") or "Fail") for hook in get_list(configuration, "webhooks")
