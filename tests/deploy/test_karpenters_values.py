@@ -63,6 +63,7 @@ USERS_FILE: dict[str, Any] = {
         "vmMemoryOverheadPercent": 0.05,
         "batchMaxDuration": "20s",
         "featureGates": {"spotToSpotConsolidation": True, "nodeRepair": True},
+        "awsFeatureGates": {"nodeClassCEL": True},
     },
 }
 """Values that users set, as in the guides of Karpenter and EKS."""
@@ -122,6 +123,7 @@ def test_settings_and_environment_are_honoured() -> None:
         "AWS_REGION": "eu-west-1",
         "METRICS_PORT": "8000",
         "LOG_LEVEL": "debug",
+        "AWS_FEATURE_GATES": "NodeClassCEL=true",
     }
     assert {name: variables[name] for name in expected} == expected
     gates = dict(gate.split("=") for gate in variables["FEATURE_GATES"].split(","))
@@ -188,7 +190,7 @@ def test_karpenters_image_is_refused(repository: str) -> None:
         ({"settings": {"isolatedVPC": "{{ .Values.x }}"}}, "/settings/isolatedVPC"),
         ({"settings": {"ignoreDRARequests": False}}, "/settings/ignoreDRARequests"),
         ({"settings": {"subnetRefreshInterval": "5m"}}, "/settings/subnetRefreshInterval"),
-        ({"settings": {"awsFeatureGates": {"nodeClassCEL": True}}}, "/settings/awsFeatureGates/nodeClassCEL"),
+        ({"settings": {"awsFeatureGates": {"tomorrow": True}}}, "'tomorrow' not allowed"),
         ({"settings": {"assumeRoleARN": ROLE}}, "'assumeRoleARN' not allowed"),
     ],
 )

@@ -10,7 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from dovetail.cli.main import cli
+from dovetail.host.clock import SystemClock
 from tests.cli.explain.test_command import dump
+from tests.support.karpenter.objects import a_cluster
 from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build_cluster, build_scenario, wait
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +56,14 @@ def test_simulate_guide_explains_every_field_of_a_plan() -> None:
 
 def test_catalogue_guide_explains_every_field() -> None:
     assert unexplained("catalogue.md", document("catalog", "show", "m7g.large")) == []
+
+
+def test_migrate_guide_explains_every_field(tmp_path: Path) -> None:
+    items = a_cluster(now=SystemClock().now())
+    dump_file = tmp_path / "dump.json"
+    dump_file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    assert unexplained("migrate.md", document("migrate", "check", "--cluster", str(dump_file))) == []
 
 
 @pytest.fixture(scope="module")
