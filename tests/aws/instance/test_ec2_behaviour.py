@@ -117,3 +117,24 @@ def test_many_launches_stay_below_the_published_request_rates(moto: MotoAws) -> 
 
     assert not failures.counts
     assert len(instances) == 120
+
+
+def test_each_claim_gets_one_instance_while_answers_are_lost(moto: MotoAws, process: AwsProcess) -> None:
+    failures = moto.behave(
+        Behaviour(
+            seed=3,
+            throttled={"*": 0.2},
+            lost_responses={"*": 0.1},
+            shortages=(CapacityShortage(probability=0.05),),
+        )
+    )
+    wanted = [claim for number in range(12) for claim in claims(3, f"batch-{number}")]
+
+    instances = [instance for start in range(0, 36, 3) for instance in launched(process, wanted[start:][:3])]
+
+    described = process.ec2.describe_instances
+    moto.behave(Behaviour())
+    assert sum(len(group["Instances"]) for group in described()["Reservations"]) == 36
+    assert len({instance.provider_id for instance in instances}) == 36
+    assert failures.counts["throttled CreateFleet"] > 0
+    assert failures.counts["lost response CreateFleet"] > 0

@@ -2,7 +2,7 @@
 
 CreateFleet launches the cheapest overrides first, reports pools without capacity as
 errors, and answers a repeated client token with the first response. New instances and
-profiles appear late, if the ``Behaviour`` says so; terminated instances disappear.
+profiles appear after the delays of the ``Behaviour``; terminated instances disappear.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -55,6 +55,8 @@ class Capacity:
         """Instance → when it was launched."""
         self.terminated: dict[str, float] = {}
         """Instance → when it was terminated."""
+        self.spot_requests: dict[str, str] = {}
+        """Spot request → instance; requests stay behind, closed."""
 
     @property
     def behaviour(self) -> Behaviour:
@@ -196,6 +198,19 @@ class Ec2(EC2Response):
         ]
         return ActionResult({"SpotPriceHistory": history})
 
+    def describe_spot_instance_requests(self) -> ActionResult:
+        """Describe the one-time requests of fleets; termination closes them."""
+        requests = [
+            {
+                "SpotInstanceRequestId": name,
+                "InstanceId": instance_id,
+                "Type": "one-time",
+                "State": "closed" if instance_id in CAPACITY.terminated else "active",
+            }
+            for name, instance_id in CAPACITY.spot_requests.items()
+        ]
+        return ActionResult({"SpotInstanceRequests": requests})
+
     def describe_security_group_rules(self) -> ActionResult:
         response = super().describe_security_group_rules()
         response.result["SecurityGroupRules"] = [
@@ -317,6 +332,9 @@ class Ec2(EC2Response):
                 free[overrides["SubnetId"]] -= 1
                 CAPACITY.pools.allocate(instance.id, name, zone, kind, now=_now())
                 CAPACITY.launched[instance.id] = CAPACITY.now()
+                if kind == "spot":
+                    instance.spot_instance_request_id = f"sir-{instance.id.removeprefix('i-')}"
+                    CAPACITY.spot_requests[instance.spot_instance_request_id] = instance.id
                 launched.append(
                     {
                         **shown,

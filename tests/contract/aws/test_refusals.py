@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.aws.emulator.conftest import Launchpad, a_client, error_code, fleet_errors, launched_ids
+from tests.contract.aws.conftest import Launchpad, a_client, error_code, fleet_errors, launched_ids
 from tests.support.moto.behaviour import Behaviour, CapacityShortage
 from tests.support.moto.server import MotoAws
 
@@ -264,6 +264,21 @@ def test_a_terminated_instance_is_visible_for_an_hour(moto: MotoAws, launchpad: 
     launchpad.ec2.terminate_instances(InstanceIds=ids)
     now[0] += 200
     assert launchpad.ec2.describe_instances()["Reservations"] == []
+
+
+def test_a_spot_instance_leaves_its_request_behind(launchpad: Launchpad) -> None:
+    launchpad.template()
+    ids = launched_ids(launchpad.fleet("m5.large", kind="spot", SpotOptions={}))
+    [reservation] = launchpad.ec2.describe_instances(InstanceIds=ids)["Reservations"]
+    [instance] = reservation["Instances"]
+
+    def states() -> list[tuple[str, str]]:
+        described = launchpad.ec2.describe_spot_instance_requests()["SpotInstanceRequests"]
+        return [(request["SpotInstanceRequestId"], request["State"]) for request in described]
+
+    assert states() == [(instance["SpotInstanceRequestId"], "active")]
+    launchpad.ec2.terminate_instances(InstanceIds=ids)
+    assert states() == [(instance["SpotInstanceRequestId"], "closed")]
 
 
 def test_a_throttled_call_of_another_service_does_not_use_the_rate_of_ec2(

@@ -9,10 +9,8 @@ from urllib.request import Request, urlopen
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from tests.aws.emulator.conftest import a_client
+from tests.contract.aws.conftest import a_client
 from tests.simulator.ec2.harness import ON_DEMAND, SPOT, A, B
-from tests.support.aws.launches import claims, launched
-from tests.support.aws.provider_process import AwsProcess
 from tests.support.moto.behaviour import Behaviour, CapacityShortage, FailureInjector
 from tests.support.moto.server import MotoAws
 
@@ -123,24 +121,3 @@ def test_a_behaviour_with_a_wrong_field_is_rejected(moto: MotoAws) -> None:
 
     with pytest.raises(HTTPError, match="400"):
         urlopen(request)  # noqa: S310
-
-
-def test_each_claim_gets_one_instance_while_answers_are_lost(moto: MotoAws, process: AwsProcess) -> None:
-    failures = moto.behave(
-        Behaviour(
-            seed=3,
-            throttled={"*": 0.2},
-            lost_responses={"*": 0.1},
-            shortages=(CapacityShortage(probability=0.05),),
-        )
-    )
-    wanted = [claim for number in range(12) for claim in claims(3, f"batch-{number}")]
-
-    instances = [instance for start in range(0, 36, 3) for instance in launched(process, wanted[start:][:3])]
-
-    described = process.ec2.describe_instances
-    moto.behave(Behaviour())
-    assert sum(len(group["Instances"]) for group in described()["Reservations"]) == 36
-    assert len({instance.provider_id for instance in instances}) == 36
-    assert failures.counts["throttled CreateFleet"] > 0
-    assert failures.counts["lost response CreateFleet"] > 0
