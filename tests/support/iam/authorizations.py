@@ -1,4 +1,4 @@
-"""What AWS authorises for a call: actions, resources and condition keys.
+"""Authorisations that AWS requires for a call: actions, resources, conditions.
 
 By the service authorization reference of EC2, IAM, SQS, SSM, EKS, Pricing and ARC. A
 launch is authorised once for each resource that it uses or creates; tags at creation
@@ -21,7 +21,7 @@ _NO_PERMISSION = {("sts", "GetCallerIdentity")}
 
 
 class Account(msgspec.Struct, kw_only=True):
-    """What exists in an account, as far as authorisation needs it."""
+    """Resources of an account whose tags and contents authorisation needs."""
 
     id: str = "123456789012"
     partition: str = "aws"

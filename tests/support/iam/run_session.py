@@ -7,12 +7,10 @@ called directly: resolve node classes, launch, tag, list, terminate, read messag
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any, cast
 
 import msgspec
 from moto.core import DEFAULT_ACCOUNT_ID
-from moto.iam.models import iam_backends
 
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.randomness import SystemRandomSource
@@ -149,13 +147,6 @@ class RunSession:
 
     def _calls(self) -> Iterable[str]:
         return list(self.account.moto.middleware.calls)
-
-
-def age_profiles(by: timedelta) -> None:
-    """Move the creation of all instance profiles into the past."""
-    for backend in iam_backends[DEFAULT_ACCOUNT_ID].values():
-        for profile in backend.instance_profiles.values():
-            profile.create_date -= by
 
 
 def _claims() -> list[NodeClaim]:
