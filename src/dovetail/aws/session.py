@@ -158,7 +158,7 @@ class AwsSession:
         decode: Callable[[list[Any]], list[Any]] = list,
         **query: Any,
     ) -> list[Any]:
-        """Read all pages of a Describe or List operation; return the entries of ``field``.
+        """Return the entries of ``field`` on all pages of a Describe or List operation.
 
         Each page is a call of its own: one that is throttled does not repeat the others.
         ``decode`` runs in the thread of the call, with the entries of one page.

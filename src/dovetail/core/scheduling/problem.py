@@ -208,7 +208,7 @@ class Problem:
         return compiled
 
     def _required_terms_of(self, pod_class: PodClass) -> tuple[Requirements, ...]:
-        """Return the required node terms of a class, built once for all its relaxed specs.
+        """Return the required node terms of a class; all its relaxed specs share them.
 
         A pod with T terms has T relaxed specs.
         """
