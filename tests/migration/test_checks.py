@@ -77,6 +77,20 @@ def test_nodeclaims_with_older_hash_versions_do_not_drift(version: str) -> None:
     assert f"{version} (2)" in find(report, Level.OK, "hash of EC2NodeClass").text
 
 
+def test_after_a_takeover_the_hashes_are_dovetails() -> None:
+    def take_over(objects: Objects) -> None:
+        for obj in objects:
+            annotations = obj["metadata"].get("annotations", {})
+            for rule in (NODEPOOL, NODECLASS):
+                if rule.version_key in annotations:
+                    annotations[rule.version_key] = "dovetail-v1"
+
+    report = the_cluster(take_over)
+
+    assert "of Dovetail" in find(report, Level.OK, "hash of NodePool").text
+    assert "of Dovetail" in find(report, Level.OK, "hash of EC2NodeClass").text
+
+
 def test_static_drift_that_karpenter_has_not_marked_yet_is_a_warning() -> None:
     def change(objects: Objects) -> None:
         the("NodeClaim", objects, "default-1")["metadata"]["annotations"][NODEPOOL.hash_key] = "1"

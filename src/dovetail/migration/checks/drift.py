@@ -14,8 +14,8 @@ from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.nodeclaim.drift import get_nodepool_drift_reason
 from dovetail.core.nodeclaim.hash_annotations import NODECLASS_KEYS, NODEPOOL_KEYS, HashKeys, migrate_hash
 from dovetail.core.nodeclass.drift import DriftUnknownError, InstanceFacts, get_nodeclass_drift_reason
-from dovetail.core.nodeclass.hash import compute_nodeclass_hash_annotations
-from dovetail.core.nodepool.hash import compute_nodepool_hash_annotations
+from dovetail.core.nodeclass.hash import NODECLASS_HASH_VERSION, compute_nodeclass_hash_annotations
+from dovetail.core.nodepool.hash import HASH_VERSION, compute_nodepool_hash_annotations
 from dovetail.data.bundled import list_prices
 from dovetail.doctor.object_fields import join_names
 from dovetail.migration.facts import MigrationFacts
@@ -37,13 +37,19 @@ InstanceTypes = Mapping[str, Mapping[str, InstanceType]]
 
 def hashes(facts: MigrationFacts) -> Iterator[Item]:
     """Yield the hash versions of NodeClaims, and what happens to them."""
-    for keys, hashed in ((NODEPOOL_KEYS, "NodePool"), (NODECLASS_KEYS, "EC2NodeClass")):
+    for keys, hashed, ours in (
+        (NODEPOOL_KEYS, "NodePool", HASH_VERSION),
+        (NODECLASS_KEYS, "EC2NodeClass", NODECLASS_HASH_VERSION),
+    ):
         versions = Counter(claim.annotations.get(keys.version, "none") for claim in facts.objects.claims)
         if not versions:
             continue
         counts = ", ".join(f"{version} ({count})" for version, count in sorted(versions.items()))
-        text = f"version {counts} → dovetail-v1, without replacement of nodes; Karpenter replaces the hashes "
-        text += "in the same way when it returns"
+        text = f"version {counts}: "
+        if set(versions) == {ours}:
+            text += "of Dovetail; Karpenter replaces the hashes, not the nodes, when it returns"
+        else:
+            text += f"become {ours} without replacement of nodes, and Karpenter's again when it returns"
         yield _item(Level.OK, f"hash of {hashed}", text)
 
 
