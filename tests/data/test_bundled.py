@@ -1,5 +1,8 @@
 """The bundled catalogue and prices."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dovetail.core.instancetypes.build import build_instance_types
@@ -7,6 +10,7 @@ from dovetail.data.bundled import SPOT_SHARE, bundled_catalog, bundled_prices, l
 from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Gpu
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 
+ROOT = Path(__file__).parents[2]
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "sa-east-1")
 
 
@@ -127,3 +131,55 @@ def test_every_instance_type_leaves_resources_for_pods() -> None:
     assert [
         instance_type.name for instance_type in built if min(instance_type.allocatable.values()) < 0
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("t2.nano", {"cpu": 1000, "pods": 4}),
+        ("c1.medium", {"cpu": 2000, "pods": 12}),
+        ("g4ad.xlarge", {"cpu": 4000, "pods": 8, "amd.com/gpu": 1, "vpc.amazonaws.com/pod-eni": 12}),
+        ("g4ad.16xlarge", {"cpu": 64000, "pods": 234, "amd.com/gpu": 4, "vpc.amazonaws.com/pod-eni": 6}),
+        ("i7ie.48xlarge", {"pods": 737, "vpc.amazonaws.com/pod-eni": 107}),
+        ("i7ie.metal-48xl", {"pods": 737}),
+        ("i8ge.48xlarge", {"pods": 1178, "vpc.amazonaws.com/pod-eni": 98}),
+        ("i8ge.metal-48xl", {"pods": 1178}),
+        ("c8gn.metal-48xl", {"vpc.amazonaws.com/pod-eni": 98}),
+        ("m8azn.metal-12xl", {"vpc.amazonaws.com/pod-eni": 106}),
+        ("hpc7g.4xlarge", {"vpc.amazonaws.com/pod-eni": 118}),
+        ("m5.metal", {"vpc.amazonaws.com/pod-eni": 120}),
+        ("m5.24xlarge", {"vpc.amazonaws.com/pod-eni": 107}),
+        ("i4i.large", {"vpc.amazonaws.com/pod-eni": 9}),
+    ],
+)
+def test_capacity_is_that_of_published_tables(name: str, expected: dict[str, int]) -> None:
+    catalog = bundled_catalog()
+    facts = [facts for facts in catalog.instance_types if facts.name == name]
+
+    (built,) = build_instance_types(
+        facts, region=catalog.regions["us-east-1"], node_class=EC2NodeClass(), prices=bundled_prices()
+    )
+
+    assert {resource: built.capacity.get(resource) for resource in expected} == expected
+
+
+def test_every_type_has_the_interfaces_of_each_network_card() -> None:
+    assert [
+        facts.name
+        for facts in bundled_catalog().instance_types
+        if len(facts.card_enis) != facts.network_cards
+        or facts.card_enis[0] != facts.enis
+        or sum(facts.card_enis) != facts.total_enis
+    ] == []
+
+
+def test_additions_to_the_catalogue_are_bundled_and_have_a_source() -> None:
+    additions = json.loads((ROOT / "scripts" / "catalog_additions.json").read_text("utf-8"))
+    by_name = {facts.name: facts for facts in bundled_catalog().instance_types}
+
+    assert all(entry["source"] for entry in (*additions["families"], *additions["corrections"]))
+    for family in additions["families"]:
+        for size, facts in family["sizes"].items():
+            assert by_name[f"{family['name']}.{size}"].memory_mib == facts["memory_mib"]
+    for correction in additions["corrections"]:
+        assert {by_name[name].enis for name in correction["types"]} == {correction["facts"]["enis"]}

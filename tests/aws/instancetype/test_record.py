@@ -1,16 +1,18 @@
 """Recording a catalogue from EC2, spoken to over HTTP."""
 
-import msgspec
+import boto3
 import pytest
 from click.testing import CliRunner
 
 from dovetail.aws.instancetype.record import ec2_clients, record_catalog
 from dovetail.cli.catalog.command import catalog
 from dovetail.codec.catalog.instance_types import decode_catalog
+from dovetail.core.instancetypes.labels import architecture_of
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import CatalogError
 from dovetail.model.cloud.ec2_catalog import Catalog
 from tests.support.aws.credentials import FAKE_CREDENTIALS
+from tests.support.moto.server import MotoAws
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +37,7 @@ def test_every_type_that_a_zone_offers_is_recorded_and_no_other(recorded: Catalo
 
 
 def test_only_types_that_can_be_nodes_are_recorded(recorded: Catalog) -> None:
-    assert {instance_type.architectures[0] for instance_type in recorded.instance_types} == {
-        "x86_64",
-        "arm64",
-    }
+    assert {architecture_of(instance_type) for instance_type in recorded.instance_types} == {"amd64", "arm64"}
     assert not [
         instance_type.name
         for instance_type in recorded.instance_types
@@ -66,10 +65,12 @@ def test_what_is_recorded_agrees_with_the_bundled_catalogue(recorded: Catalog) -
     m5 = next(instance_type for instance_type in recorded.instance_types if instance_type.name == "m5.xlarge")
     assert (m5.vcpus, m5.memory_mib, m5.enis, m5.ipv4_per_eni) == (4, 16384, 4, 15)
     assert m5.card_enis == (4,)
-    # The bundled catalogue is older than this field.
-    assert msgspec.structs.replace(m5, card_enis=()) == msgspec.structs.replace(
-        bundled["m5.xlarge"], card_enis=()
-    )
+    added = {name for name in bundled if name.startswith(("g4ad.", "i7ie.", "i8ge."))}
+    assert [
+        entry.name
+        for entry in recorded.instance_types
+        if entry.name not in added and entry != bundled[entry.name]
+    ] == []
 
 
 def test_each_network_card_is_recorded_with_its_limit(recorded: Catalog) -> None:
@@ -77,6 +78,37 @@ def test_each_network_card_is_recorded_with_its_limit(recorded: Catalog) -> None
 
     assert limits["m6in.32xlarge"] == (8, 8)
     assert all(len(cards) > 1 for cards in limits.values())
+
+
+@pytest.mark.usefixtures("aws_credentials")
+def test_types_with_two_architectures_are_recorded(recorded: Catalog) -> None:
+    small = {entry.name: entry for entry in recorded.instance_types}["t2.nano"]
+
+    assert small.architectures == ("i386", "x86_64")
+    assert architecture_of(small) == "amd64"
+
+
+@pytest.mark.usefixtures("aws_credentials")
+def test_without_permission_for_zones_those_of_offerings_and_subnets_are_recorded(moto: MotoAws) -> None:
+    moto.reset()
+    ec2 = boto3.client("ec2", region_name="sa-east-1", endpoint_url=moto.url)
+    for subnet in ec2.describe_subnets()["Subnets"]:
+        if not subnet["AvailabilityZone"].endswith("a"):
+            ec2.delete_subnet(SubnetId=subnet["SubnetId"])
+    moto.middleware.is_forbidden = lambda operation: operation == "DescribeAvailabilityZones"
+    lines: list[str] = []
+
+    catalog = record_catalog(["sa-east-1"], clients=ec2_clients(moto.url), progress=lines.append)
+
+    moto.middleware.reset()
+    assert catalog.regions["sa-east-1"].zones == {
+        "sa-east-1a": "sae1-az1",
+        "sa-east-1b": "",
+        "sa-east-1c": "",
+    }
+    assert catalog.regions["sa-east-1"].offered_zones["m5.large"] == set(catalog.regions["sa-east-1"].zones)
+    assert [line for line in lines if "no permission for DescribeAvailabilityZones" in line]
+    assert catalog.recorded
 
 
 @pytest.mark.usefixtures("aws_credentials")

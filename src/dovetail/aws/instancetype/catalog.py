@@ -12,6 +12,7 @@ from dovetail.aws.instancetype.offerings import (
     build_region,
     decode_offerings,
     describe_zones,
+    zones_of,
 )
 from dovetail.aws.session import AwsSession
 from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
@@ -94,7 +95,7 @@ class LiveCatalog:
     async def _read_zones(self, client: "EC2Client") -> dict[str, str] | None:
         """Return zone → zone id; None if EC2 refuses, which is logged once."""
         try:
-            zones, _ = await self._aws.call("DescribeAvailabilityZones", lambda: describe_zones(client))
+            zones = await self._aws.call("DescribeAvailabilityZones", lambda: describe_zones(client))
         except AwsError as error:
             if error.kind in _NO_ANSWER:
                 raise
@@ -111,8 +112,7 @@ class LiveCatalog:
 
     def _zones_of(self, offered: Mapping[str, frozenset[str]]) -> dict[str, str]:
         """Return the zones of the offerings, with the zone ids of earlier responses."""
-        names = sorted(frozenset().union(*offered.values()))
-        return {zone: self.region.zones.get(zone, "") for zone in names}
+        return {zone: self.region.zones.get(zone, "") for zone in zones_of(offered)}
 
     def _update(self, region: Region, described: dict[str, Ec2InstanceType]) -> None:
         if region != self.region:

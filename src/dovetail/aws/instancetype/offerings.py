@@ -1,8 +1,7 @@
 """Zones, offerings and instance types of a region, read from EC2."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dovetail.model.cloud.ec2_catalog import Region
 from dovetail.model.frozen import FrozenDict
@@ -10,26 +9,36 @@ from dovetail.model.frozen import FrozenDict
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
+_VIRTUALIZATION: Final = "hvm"
+_ARCHITECTURES: Final = ("x86_64", "arm64")
 OFFERINGS_QUERY: Any = {"LocationType": "availability-zone"}
 TYPES_QUERY: Any = {
     "Filters": [
-        {"Name": "supported-virtualization-type", "Values": ["hvm"]},
-        {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
+        {"Name": "supported-virtualization-type", "Values": [_VIRTUALIZATION]},
+        {"Name": "processor-info.supported-architecture", "Values": list(_ARCHITECTURES)},
     ]
 }
 """Instance types that can be Kubernetes nodes."""
 
 
-def describe_zones(client: "EC2Client") -> tuple[dict[str, str], str]:
-    """Return the zones of the account (zone → id), and the date of the response."""
+def describe_zones(client: "EC2Client") -> dict[str, str]:
+    """Return the zones of the account: zone → id."""
     answer = client.describe_availability_zones()
-    zones = {
+    return {
         zone["ZoneName"]: zone.get("ZoneId", "")
         for zone in sorted(answer["AvailabilityZones"], key=lambda zone: zone["ZoneName"])
         if zone.get("OptInStatus", "opt-in-not-required") != "not-opted-in"
     }
-    headers = answer["ResponseMetadata"]["HTTPHeaders"]
-    return zones, parsedate_to_datetime(headers["date"]).date().isoformat()
+
+
+def describe_subnet_zones(client: "EC2Client") -> dict[str, str]:
+    """Return the zones in which the account has a subnet: zone → id."""
+    pages = client.get_paginator("describe_subnets").paginate()
+    return {
+        subnet["AvailabilityZone"]: subnet.get("AvailabilityZoneId", "")
+        for page in pages
+        for subnet in page["Subnets"]
+    }
 
 
 def describe_offerings(client: "EC2Client", zones: Iterable[str] | None) -> dict[str, frozenset[str]]:
@@ -52,9 +61,22 @@ def decode_offerings(
 
 
 def describe_instance_types(client: "EC2Client") -> Iterator[Any]:
-    """Yield the descriptions of all instance types that can be Kubernetes nodes."""
-    for page in client.get_paginator("describe_instance_types").paginate(**TYPES_QUERY):
-        yield from page["InstanceTypes"]
+    """Yield the descriptions of all instance types that can be Kubernetes nodes.
+
+    They are selected here, because emulators of EC2 apply the filters of ``TYPES_QUERY``
+    differently to types with two architectures.
+    """
+    for page in client.get_paginator("describe_instance_types").paginate():
+        for description in page["InstanceTypes"]:
+            architectures = description.get("ProcessorInfo", {}).get("SupportedArchitectures", ())
+            is_known = not set(_ARCHITECTURES).isdisjoint(architectures)
+            if is_known and _VIRTUALIZATION in description.get("SupportedVirtualizationTypes", ()):
+                yield description
+
+
+def zones_of(offered: Mapping[str, frozenset[str]]) -> list[str]:
+    """Return the names of all zones with offerings, sorted."""
+    return sorted(frozenset().union(*offered.values()))
 
 
 def build_region(

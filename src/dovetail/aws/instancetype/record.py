@@ -1,8 +1,9 @@
 """Records a catalogue of instance types from EC2 (``dovetail catalog record``)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 from botocore.config import Config
@@ -20,7 +21,9 @@ from dovetail.aws.instancetype.offerings import (
     build_region,
     describe_instance_types,
     describe_offerings,
+    describe_subnet_zones,
     describe_zones,
+    zones_of,
 )
 from dovetail.errors import CatalogError
 from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType, Region
@@ -29,6 +32,7 @@ from dovetail.model.frozen import FrozenDict
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
+_REFUSALS: Final = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
 Clients = Callable[[str], "EC2Client"]
 """Region → EC2 client."""
 
@@ -59,15 +63,22 @@ def record_catalog(
     """
     instance_types: dict[str, Ec2InstanceType] = {}
     recorded: dict[str, Region] = {}
-    today = ""
+    dates: list[str] = []
+
+    def note_date(http_response: Any, **_: object) -> None:
+        dates.append(http_response.headers["date"])
+
     for name in regions:
         with _translate_errors(name):
             client = clients(name)
+            client.meta.events.register("after-call.ec2", note_date)
             progress(f"{name}: zones and offerings")
-            zones, today = describe_zones(client)
+            zones = _read_zones(client, name, progress)
             offered = describe_offerings(client, zones)
             if not offered:
                 raise CatalogError(f"region {name}: EC2 offers no instance type there")
+            if zones is None:
+                zones = _zones_without_permission(client, offered)
             progress(f"{name}: instance types")
             described = {
                 description["InstanceType"]: description for description in describe_instance_types(client)
@@ -76,11 +87,31 @@ def record_catalog(
             instance_types[kind] = decode_instance_type(described[kind])
         recorded[name] = build_region(name, zones, offered, described)
     return Catalog(
-        recorded=today,
+        recorded=parsedate_to_datetime(dates[-1]).date().isoformat(),
         source=source,
         instance_types=tuple(instance_types[name] for name in sorted(instance_types)),
         regions=FrozenDict(recorded),
     )
+
+
+def _read_zones(client: "EC2Client", region: str, progress: Callable[[str], None]) -> dict[str, str] | None:
+    """Return zone → id; None if the caller may not read them, as with Karpenter's policy."""
+    try:
+        return describe_zones(client)
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") not in _REFUSALS:
+            raise
+        progress(f"{region}: no permission for DescribeAvailabilityZones; zones are those of the offerings")
+        return None
+
+
+def _zones_without_permission(client: "EC2Client", offered: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """Return the zones of the offerings; those without a subnet have no id."""
+    try:
+        ids = describe_subnet_zones(client)
+    except ClientError:
+        ids = {}
+    return {zone: ids.get(zone, "") for zone in zones_of(offered)}
 
 
 @contextmanager
@@ -103,8 +134,7 @@ def _translate_errors(region: str) -> Iterator[None]:
         raise CatalogError(
             f"region {region}: EC2 refused {error.operation_name}:"
             f" {details.get('Code', 'unknown')}: {details.get('Message', error)}; the caller needs"
-            " ec2:DescribeInstanceTypes, DescribeInstanceTypeOfferings and"
-            " DescribeAvailabilityZones"
+            " ec2:DescribeInstanceTypes and DescribeInstanceTypeOfferings"
         ) from error
     except BotoCoreError as error:
         raise CatalogError(f"region {region}: {error}") from error

@@ -77,8 +77,8 @@ def show(
 def record(regions: Sequence[str], file: str, endpoint_url: str | None, source: str | None) -> None:
     """Record a catalogue from EC2 into FILE.
 
-    Needs permission for ec2:DescribeInstanceTypes, DescribeInstanceTypeOfferings and
-    DescribeAvailabilityZones.
+    Needs permission for ec2:DescribeInstanceTypes and DescribeInstanceTypeOfferings. Zone ids need
+    DescribeAvailabilityZones, or DescribeSubnets and a subnet in each zone.
     """
     _check_writable(file)
     # Imported late: the SDK is slow to load.

@@ -21,11 +21,13 @@ _DOCUMENTED: dict[str, dict[int, int]] = {
     "d3": {4: 42, 8: 92, 16: 118, 32: 119},
     "d3en": {4: 24, 8: 58, 16: 118, 24: 118, 32: 118, 48: 119},
     "f2": {24: 84, 48: 114},
+    "g4ad": {4: 12, 8: 12, 16: 11, 32: 10, 64: 6},
     "g4dn": {4: 39, 32: 58},
     "g5": {4: 4, 8: 17, 16: 34},
     "g7e": {8: 120, 16: 120, 32: 120, 48: 120, 96: 120, 192: 120},
+    "hpc7g": {16: 118, 32: 118, 64: 118},
     "i3en": {2: 5, 4: 12, 8: 28, 12: 38},
-    "i4i": {2: 0, 4: 6, 8: 26, 16: 52, 32: 112, 48: 112, 64: 120, 96: 105, 128: 120},
+    "i4i": {2: 9, 4: 6, 8: 26, 16: 52, 32: 112, 48: 112, 64: 120, 96: 105, 128: 120},
     "i7i": {48: 84},
     "i7ie": {2: 19, 4: 27, 8: 27, 12: 27},
     "i8ge": {2: 19, 4: 27, 8: 27, 12: 25},
@@ -46,6 +48,8 @@ _DOCUMENTED: dict[str, dict[int, int]] = {
     "z1d": {2: 13, 4: 28, 8: 58, 12: 54, 48: 107},
 }
 """Family → vCPUs → branch interfaces."""
+_DOCUMENTED_TYPES = {"m5.metal": 120, "r5.metal": 120}
+"""Types that differ from others of their family with as many vCPUs."""
 
 
 def max_branch_enis(ec2_type: Ec2InstanceType) -> int:
@@ -54,14 +58,12 @@ def max_branch_enis(ec2_type: Ec2InstanceType) -> int:
     category = category_and_generation(ec2_type.name)
     if ec2_type.hypervisor == "xen" or category is None:
         return 0
-    if category[0] in _NO_TRUNK_CATEGORIES or family in _NO_TRUNK_FAMILIES:
-        return 0
-    documented = _DOCUMENTED.get(family, {}).get(ec2_type.vcpus)
+    documented = _DOCUMENTED_TYPES.get(ec2_type.name, _DOCUMENTED.get(family, {}).get(ec2_type.vcpus))
     if documented is not None:
         return documented
-    generation = int(category[1])
-    if ec2_type.bare_metal and generation >= 8 and family.endswith(("b", "n")):
+    if category[0] in _NO_TRUNK_CATEGORIES or family in _NO_TRUNK_FAMILIES:
         return 0
+    generation = int(category[1])
     return min(_MAX_BRANCH_ENIS, max(0, _interface_budget(ec2_type, generation) - ec2_type.total_enis))
 
 
