@@ -55,25 +55,30 @@ def policy_documents(
 @cache
 def dovetail_policies(cluster: str, region: str) -> Documents:
     """Return the policies that ``dovetail cluster`` creates for the controller."""
-    resources = desired_state(a_cluster(name=cluster, region=region))
-    return policy_documents(
-        resources, f"{cluster}-dovetail-", msgspec.structs.replace(ACCOUNT, region=region)
-    )
+    account = msgspec.structs.replace(ACCOUNT, region=region, partition=partition_of(region))
+    return policy_documents(desired_state(a_cluster(name=cluster)), f"{cluster}-dovetail-", account)
+
+
+def partition_of(region: str) -> str:
+    """Return the partition of a region."""
+    partitions = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso"}
+    return next((name for prefix, name in partitions.items() if region.startswith(prefix)), "aws")
 
 
 def karpenter_policies(cluster: str, region: str, *, role: str, account: str = "123456789012") -> Documents:
     """Return what the policies of Karpenter 1.14's CloudFormation template allow."""
-    ec2 = [f"arn:aws:ec2:{region}:*:{kind}/*" for kind in _EC2_CREATED]
+    arn = f"arn:{partition_of(region)}"
+    ec2 = [f"{arn}:ec2:{region}:*:{kind}/*" for kind in _EC2_CREATED]
     instance, template = ec2[1], ec2[4]
-    used = [f"arn:aws:ec2:{region}::{kind}/*" for kind in ("image", "snapshot")]
+    used = [f"{arn}:ec2:{region}::{kind}/*" for kind in ("image", "snapshot")]
     used += [
-        f"arn:aws:ec2:{region}:*:{kind}/*"
+        f"{arn}:ec2:{region}:*:{kind}/*"
         for kind in ("security-group", "subnet", "capacity-reservation", "placement-group")
     ]
     launch = ["ec2:RunInstances", "ec2:CreateFleet"]
     owned = f"kubernetes.io/cluster/{cluster}"
-    profiles = f"arn:aws:iam::{account}:instance-profile/*"
-    cluster_arn = f"arn:aws:eks:{region}:{account}:cluster/{cluster}"
+    profiles = f"{arn}:iam::{account}:instance-profile/*"
+    cluster_arn = f"{arn}:eks:{region}:{account}:cluster/{cluster}"
     on_node = _condition("ResourceTag", {owned: "owned"}, "karpenter.sh/nodepool")
     for_node = _condition(
         "RequestTag", {owned: "owned", "eks:eks-cluster-name": cluster}, "karpenter.sh/nodepool"
@@ -99,7 +104,7 @@ def karpenter_policies(cluster: str, region: str, *, role: str, account: str = "
         _allow("ec2:CreateTags", ec2, at_creation),
         _allow("ec2:CreateTags", instance, later),
         _allow(["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"], [instance, template], on_node),
-        _allow("iam:PassRole", f"arn:aws:iam::{account}:role/{role}", to_ec2),
+        _allow("iam:PassRole", f"{arn}:iam::{account}:role/{role}", to_ec2),
         _allow("iam:CreateInstanceProfile", profiles, for_profile),
         _allow(
             [f"iam:{verb}InstanceProfile" for verb in ("AddRoleTo", "RemoveRoleFrom", "Delete")],
@@ -109,7 +114,7 @@ def karpenter_policies(cluster: str, region: str, *, role: str, account: str = "
         _allow("eks:DescribeCluster", cluster_arn),
         _allow(
             [f"sqs:{verb}" for verb in ("DeleteMessage", "GetQueueUrl", "ReceiveMessage")],
-            f"arn:aws:sqs:{region}:{account}:{cluster}",
+            f"{arn}:sqs:{region}:{account}:{cluster}",
         ),
         _allow(
             "arc-zonal-shift:GetManagedResource",
@@ -121,7 +126,7 @@ def karpenter_policies(cluster: str, region: str, *, role: str, account: str = "
             "*",
             {"StringEquals": {"aws:RequestedRegion": region}},
         ),
-        _allow("ssm:GetParameter", f"arn:aws:ssm:{region}::parameter/aws/service/*"),
+        _allow("ssm:GetParameter", f"{arn}:ssm:{region}::parameter/aws/service/*"),
         _allow("pricing:GetProducts", "*"),
         _allow("iam:ListInstanceProfiles", "*"),
         _allow("iam:GetInstanceProfile", profiles),
