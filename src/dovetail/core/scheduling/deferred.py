@@ -52,18 +52,22 @@ class DeferredPods:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._batches: list[Batch] = []
-        self._batches_by_class: dict[int, list[Batch]] = {}
+        self._batches: dict[int, list[Batch]] = {}
+        """Id of a class → its batches."""
 
     def count_pods(self) -> int:
         """Return the number of pods that wait for ``open_fleets``."""
-        return sum(batch.pods for batch in self._batches)
+        return sum(batch.pods for batches in self._batches.values() for batch in batches)
 
     def try_defer(
         self, compiled: CompiledClass, constraint: int, domains: DomainTuple, count: int
     ) -> int | None:
         """Defer pods; return the state of the claims they would open, or None if impossible."""
-        of_class = self._batches_by_class.setdefault(id(compiled.pod_class), [])
+        of_class = self._batches.setdefault(id(compiled.pod_class), [])
+        for index, batch in enumerate(of_class):
+            if (batch.compiled, batch.constraint, batch.domains) == (compiled, constraint, domains):
+                of_class[index] = batch._replace(pods=batch.pods + count)
+                return batch.states[0]
         if any(_could_share_node(batch, compiled, domains) for batch in of_class):
             return None
         space, placement = self._problem.space, self._problem.placement
@@ -73,26 +77,23 @@ class DeferredPods:
                 state = space.narrow(root, constraint)
                 if state == INFEASIBLE or not (placement.pods_per_empty_claim(compiled, state) >= 1).any():
                     continue
-                if not self._is_unconstrained(compiled, state):
+                if not self._is_unconstrained(state):
                     return None
-                states.append(state)
+                if self._fits_new_claim(compiled, state):  # Else limits are used up.
+                    states.append(state)
             if states:
-                batch = Batch(compiled, constraint, domains, count, tuple(states))
-                self._batches.append(batch)
-                of_class.append(batch)
+                of_class.append(Batch(compiled, constraint, domains, count, tuple(states)))
                 return states[0]
         return None
 
-    def _is_unconstrained(self, compiled: CompiledClass, state: int) -> bool:
+    def _is_unconstrained(self, state: int) -> bool:
         """Return True if only price and resources decide about claims in a state.
 
         minValues and reservations are unknown to the fleet search.
         """
         placement = self._problem.placement
         pool = self._problem.space.states[state].pool
-        if placement.min_values[pool].required or placement.reservations.is_offered(pool):
-            return False
-        return self._fits_new_claim(compiled, state)
+        return not placement.min_values[pool].required and not placement.reservations.is_offered(pool)
 
     def _fits_new_claim(self, compiled: CompiledClass, state: int) -> bool:
         """Return True if a pod fits on a type that the fleet search may use."""
@@ -137,7 +138,8 @@ class DeferredPods:
 
     def _group_batches(self) -> list[list[Batch]]:
         """Return the batches by fleet search, those with the fewest types first."""
-        batches, self._batches, self._batches_by_class = self._batches, [], {}
+        batches = [batch for of_class in self._batches.values() for batch in of_class]
+        self._batches = {}
         states = {state for batch in batches for state in batch.states}
         if len(states) <= _MAX_STATES and len(batches) <= _MAX_CLASSES:
             return [batches] if batches else []

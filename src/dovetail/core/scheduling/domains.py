@@ -50,9 +50,8 @@ class DomainAssignment:
         return max(1, share)
 
     def _assign(self, count: int) -> list[tuple[DomainTuple, int]]:
-        domain_tuples = [
-            domains for domains in self.domain_tuples if domains not in self.full and self._allowed(domains)
-        ]
+        not_full = [domains for domains in self.domain_tuples if domains not in self.full]
+        domain_tuples = [domains for domains in not_full if self._allowed(domains)]
         if not domain_tuples:
             return []
         # A node without the label is in no domain, so it violates nothing.
@@ -72,6 +71,9 @@ class DomainAssignment:
             if group is None:
                 # No group counts these pods: the first allowed domain takes all of them.
                 return [(min(domain_tuples, key=self._pods_in), count)]
+            if own_spreads and not unlabelled and not self.conservative and not self._starts_affinity():
+                # Domains that are too full for one pod now take their share of many.
+                domain_tuples = [domains for domains in not_full if self._allowed_later(domains)]
             rules = [own.rule for own in own_spreads]
             return self._assign_by_water_filling(domain_tuples, group, rules, count)
         return self._assign_one_by_one(domain_tuples, own_spreads, count, once_each=once_each)
@@ -96,10 +98,21 @@ class DomainAssignment:
     def _allowed(self, domains: DomainTuple) -> bool:
         return self.violated_rule(domains) is None
 
+    def _allowed_later(self, domains: DomainTuple) -> bool:
+        """Return True if a domain tuple is allowed once its own spreads have levelled it."""
+        return self._find_violated(domains, skip_own_spreads=True) is None
+
     def violated_rule(self, domains: DomainTuple) -> TopologyRule | None:
         """Return the first rule that one more pod would violate, or None."""
+        return self._find_violated(domains, skip_own_spreads=False)
+
+    def _find_violated(self, domains: DomainTuple, *, skip_own_spreads: bool) -> TopologyRule | None:
         for own in self._compiled.domain_rules:
-            if not self._allows(own, domains[self._position[own.rule.group.key]]):
+            domain = domains[self._position[own.rule.group.key]]
+            if skip_own_spreads and own.rule.kind is RuleKind.SPREAD and own.selects_self:
+                if domain not in own.rule.group.counts:
+                    return own.rule
+            elif not self._allows(own, domain):
                 return own.rule
         for rule in self._compiled.inverse_domain_rules:
             if rule.owners.get(domains[self._position[rule.group.key]], 0) > 0:

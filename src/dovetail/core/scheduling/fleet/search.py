@@ -19,6 +19,8 @@ _MIN_EFFORT = 4
 # Ratio of cost to the fluid bound at which the search stops: after beam search, after
 # column generation.
 _GOOD_AFTER_BEAM, _GOOD_AFTER_COLUMNS = 1.03, 1.1
+# Ratio of cost to the best before that is worth more rounds.
+_IMPROVED = 0.999
 # Up to so many classes rounds are doubled, up to so many rounds.
 _FEW_CLASSES, _MAX_ROUNDS = 24, 32
 
@@ -74,11 +76,13 @@ def _pack_part(problem: FleetProblem, effort: int) -> Fleet:
         mix = columns.run(rounds)
         add_whole_nodes(fleet, mix)
         add_remaining_nodes(fleet, mix)
+        is_improved = fleet.cost < best.cost * _IMPROVED
         best = _cheaper(best, fleet)
-        small = len(problem.counts) <= _FEW_CLASSES and rounds < _MAX_ROUNDS
-        if not small or best.cost <= _GOOD_AFTER_COLUMNS * relaxation.bound:
+        # More rounds are affordable for few classes, and needed where rules divide the types.
+        may_improve = is_improved and len(problem.counts) <= _FEW_CLASSES and rounds < _MAX_ROUNDS
+        if not may_improve or best.cost <= _GOOD_AFTER_COLUMNS * relaxation.bound:
             return best
-        rounds *= 2  # Affordable for few classes, and needed where rules divide the types.
+        rounds *= 2
 
 
 def _cheaper(best: Fleet, other: Fleet) -> Fleet:
