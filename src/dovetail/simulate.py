@@ -339,6 +339,7 @@ def _build_types(
     errors = [
         ValidationError(f"EC2NodeClass {node_class.name}", 0, f"spec.kubelet.{field}", message)
         for node_class in dict.fromkeys(classes.values())
+        if node_class.ready  # Else nothing is launched from it, in the cluster and in the plan.
         for field, message in find_failures(facts, node_class, _SETTINGS)
     ]
     if errors:

@@ -131,7 +131,7 @@ def test_kubelet_settings_unsupported_by_the_ami_family_are_errors(
             False,
             "KubeletExpressionsDisabled",
             "spec.kubelet.maxPods, spec.kubelet.kubeReserved.cpu: expressions need the feature gate "
-            "NodeClassCEL",
+            "NodeClassCEL; a number has no quotes: maxPods: 110",
         ),
         (
             {"maxPods": "vcpus *"},

@@ -48,7 +48,11 @@ def _find_expression_problem(node_class: EC2NodeClass, check_kubelet: KubeletChe
         return None
     if check_kubelet is None:
         fields = ", ".join(f"spec.kubelet.{field}" for field in expressions)
-        return "KubeletExpressionsDisabled", f"{fields}: expressions need the feature gate NodeClassCEL"
+        message = f"{fields}: expressions need the feature gate NodeClassCEL"
+        pods = expressions.get("maxPods", "")
+        if pods.isdecimal():
+            message += f"; a number has no quotes: maxPods: {pods}"
+        return "KubeletExpressionsDisabled", message
     invalid = []
     for field, expression in expressions.items():
         try:

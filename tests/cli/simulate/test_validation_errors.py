@@ -135,3 +135,21 @@ def test_a_kubelet_expression_that_fails_for_a_type_is_reported(tmp_path: Path) 
 
     assert result.exit_code == 1
     assert "EC2NodeClass default spec.kubelet.maxPods: is -" in result.stderr
+
+
+def test_text_instead_of_a_number_of_pods_gets_a_hint(tmp_path: Path) -> None:
+    result = simulate(tmp_path, WEB, POOL, EXPRESSIONS.replace("vcpus * 1 + 1", "'110'"))
+
+    assert "for a number write 110, without quotes" in result.stderr
+
+
+def test_a_node_class_that_is_not_ready_is_no_error(tmp_path: Path) -> None:
+    node_class = EXPRESSIONS.replace("vcpus * 1 + 1", "vcpu * 2").replace(
+        "{name: default}", "{name: default, uid: a1}"
+    )
+    status = "status: {conditions: [{type: Ready, status: 'False'}]}\n"
+
+    result = simulate(tmp_path, WEB, POOL, node_class + status)
+
+    assert result.exit_code == 2
+    assert "nodepool-not-ready" in result.stdout

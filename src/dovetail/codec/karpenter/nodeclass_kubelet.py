@@ -103,9 +103,10 @@ def _check_expressions(field: Field, expressions: Mapping[str, str]) -> None:
             inner.add_error(str(error))
             continue
         if not field.context.kubelet_expressions:
+            number = f"; for a number write {expression}, without quotes" if expression.isdecimal() else ""
             inner.add_error(
                 f"{expression!r} is an expression, which needs the feature gate NodeClassCEL: "
-                "--feature-gates NodeClassCEL=true"
+                f"--feature-gates NodeClassCEL=true{number}"
             )
 
 
