@@ -36,6 +36,7 @@ M5_4XLARGE = InstanceTypeVariables(
         ("double(vcpus) * 1.45", 23),
         ("max(20, 20.9)", 20),
         ("min(vcpus, 2.5)", 2),
+        ("max(0.0 / 0.0, 7)", 7),
         ("instance_type.startsWith('m5.') ? 50 : 10", 50),
         ("instance_type in ['m5.large', 'm5.4xlarge'] ? 30 : 20", 30),
         ("{'m5.large': 20, 'm5.4xlarge': 40}[instance_type]", 40),

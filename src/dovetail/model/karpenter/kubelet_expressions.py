@@ -139,13 +139,22 @@ def _environment() -> "cel.Env":
                 for second in types
             ],
         )
-        for name, choose in (("max", max), ("min", min))
+        for name, choose in (("max", _larger), ("min", _smaller))
     ]
     variables = {
         field: cel.Type.STRING if field == "instance_type" else integer
         for field in InstanceTypeVariables.__struct_fields__
     }
     return cel.NewEnv(variables=variables, functions=functions)
+
+
+def _larger(first: float, second: float) -> float:
+    """Return the larger number; the second if one is not a number, unlike ``max``."""
+    return first if first > second else second
+
+
+def _smaller(first: float, second: float) -> float:
+    return first if first < second else second
 
 
 def _describe(error: Exception) -> str:
