@@ -295,6 +295,18 @@ def test_kubelet_expressions_are_noted_and_unreadable_objects_are_blockers() -> 
     assert find(report, Level.BLOCKER, "spec.weight")
 
 
+def test_kubelet_settings_that_make_a_class_not_ready_are_blockers() -> None:
+    def change(objects: Objects) -> None:
+        node_class = the("EC2NodeClass", objects)
+        node_class["spec"] |= {"kubelet": {"podsPerCore": 4}, "amiFamily": "Bottlerocket"}
+        node_class["spec"]["amiSelectorTerms"] = [{"alias": "bottlerocket@latest"}]
+
+    report = the_cluster(change)
+
+    assert find(report, Level.BLOCKER, "will not be ready (UnsupportedKubeletConfiguration)")
+    assert not [item for item in the_cluster().items if "will not be ready" in item.text]
+
+
 def test_only_differences_that_affect_objects_are_shown() -> None:
     def grow(objects: Objects) -> None:
         objects.append(

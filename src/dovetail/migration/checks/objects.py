@@ -10,6 +10,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import INITIALIZED
 from dovetail.model.kube.conditions import is_true
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
+from dovetail.state.nodeclass_validation import find_nodeclass_problem
 
 
 def nodepools(facts: MigrationFacts) -> Iterator[Item]:
@@ -49,8 +50,16 @@ def older_versions(facts: MigrationFacts) -> Iterator[Item]:
         yield _item(Level.NOTE, about, note)
 
 
-def expressions(facts: MigrationFacts) -> Iterator[Item]:
-    """Yield kubelet settings that are expressions."""
+def kubelet_settings(facts: MigrationFacts) -> Iterator[Item]:
+    """Yield kubelet settings that make a node class not ready, and expressions.
+
+    Karpenter 1.14 ignores settings that the AMI family does not support.
+    """
+    for raw in facts.facts.of(EC2_NODE_CLASSES):
+        reason, message = find_nodeclass_problem(raw, lambda _: ()) or ("", "")
+        if "Kubelet" in reason:
+            text = f"will not be ready ({reason}): {message}"
+            yield _item(Level.BLOCKER, f"EC2NodeClass/{name_of(raw)}", text)
     for node_class in facts.objects.node_classes:
         settings = ", ".join(node_class.kubelet.expressions)
         if settings:

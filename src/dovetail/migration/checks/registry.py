@@ -20,7 +20,7 @@ CHECKS: Final[tuple[Callable[[MigrationFacts], Iterable[Item]], ...]] = (
     crds.definitions,
     objects.nodepools,
     objects.older_versions,
-    objects.expressions,
+    objects.kubelet_settings,
     objects.nodeclaims,
     drift.hashes,
     drift.drift,
