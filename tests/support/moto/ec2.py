@@ -265,7 +265,9 @@ class Ec2(EC2Response):
         refusals.check_instance_type(instance_type, data, strategy=strategy)
         image = self.ec2_backend.amis.get(data.get("ImageId"))
         root = (image.root_device_name, getattr(image, "root_gib", 0)) if image else ("", 0)
-        snapshots = {name: int(entry.volume.size) for name, entry in self.ec2_backend.snapshots.items()}
+        named = {(disk.get("Ebs") or {}).get("SnapshotId") for disk in data.get("BlockDeviceMappings") or []}
+        existing = self.ec2_backend.snapshots
+        snapshots = {name: int(existing[name].volume.size) for name in named if name in existing}
         refusals.check_disks(data, snapshots, root)
 
     def _new_profiles(self) -> set[str]:

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from threading import Lock
 from typing import Any
@@ -79,8 +79,9 @@ class Middleware:
             return self._control(environ, body, start)
         if str(environ.get("PATH_INFO")).startswith("/moto-api/"):
             return self._inner(environ, start)
-        operation = _operation(environ, body)
-        is_ec2 = _is_form(environ) and parse_qs(body.decode()).get("Version") == [EC2_API_VERSION]
+        parameters = parse_qs(body.decode()) if _is_form(environ) else {}
+        operation = _operation(environ, parameters)
+        is_ec2 = parameters.get("Version") == [EC2_API_VERSION]
         denial = self.authorizer(environ, body)
         error = self._next_error(operation, denial, is_ec2=is_ec2) or self.rejections.get(
             operation, lambda _: None
@@ -90,7 +91,7 @@ class Middleware:
         failures = self.failures
         if error is None and failures.loses_request(operation):
             raise _close_connection(environ)
-        error = error or self._throttle(operation, environ, body)
+        error = error or self._throttle(operation, parameters, is_ec2=is_ec2)
         if error is not None and not error.after_effect:
             return _error_response(error, environ, start)
         is_lost = error is None and failures.loses_response(operation)
@@ -108,9 +109,9 @@ class Middleware:
             raise _close_connection(environ)
         return _error_response(error, environ, start)
 
-    def _throttle(self, operation: str, environ: dict[str, Any], body: bytes) -> ScriptedError | None:
-        parameters = parse_qs(body.decode()) if _is_form(environ) else {}
-        is_ec2 = parameters.get("Version") == [EC2_API_VERSION]
+    def _throttle(
+        self, operation: str, parameters: Mapping[str, list[str]], *, is_ec2: bool
+    ) -> ScriptedError | None:
         throttled = self.failures.is_throttled(operation) or (
             is_ec2
             and self.failures.exceeds_rate(
@@ -156,7 +157,7 @@ def _allow_all(*_: Any) -> str:
     return ""
 
 
-def _ignore(*_: Any) -> None:
+def _ignore(*_: Any, **__: Any) -> None:
     """Take the status and headers of a response that is not sent."""
 
 
@@ -170,12 +171,13 @@ def _is_form(environ: dict[str, Any]) -> bool:
     return str(environ.get("CONTENT_TYPE", "")).startswith("application/x-www-form-urlencoded")
 
 
-def _operation(environ: dict[str, Any], body: bytes) -> str:
+def _operation(environ: dict[str, Any], parameters: Mapping[str, list[str]]) -> str:
+    """Return the name of the operation; of REST services, method and path."""
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     if target:
         return str(target).rpartition(".")[2]
     if _is_form(environ):
-        return parse_qs(body.decode()).get("Action", [""])[0]
+        return parameters.get("Action", [""])[0]
     return f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}"
 
 
