@@ -8,12 +8,20 @@ import msgspec
 import pytest
 
 from dovetail.errors import DovetailError
-from dovetail.operator.aws import AwsSettings
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.operator.aws import AwsSettings, record_launch_request
 from dovetail.operator.cloud import CloudServices
 from dovetail.operator.instance_type_refresh import CatalogSettings
+from dovetail.ports.api_resources import NODE_CLAIMS
+from dovetail.ports.cloudprovider import CreateError
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.kube_client import SimulatedKubeClient
 from tests.operator.cloud_services import build, wait_for_line
 from tests.support.aws.credentials import FAKE_CREDENTIALS, NO_CREDENTIALS
+from tests.support.kube import manifests
 from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.simulator.api_server import START
 from tests.support.telemetry import RecordedLog
 
 REGION = "eu-west-1"
@@ -107,3 +115,23 @@ def test_estimated_prices_are_logged_once(moto: MotoAws) -> None:
     assert line["count"] == line["of"] > 700
     assert "on-demand estimated at 1.115 × us-east-1" in line["source"]
     assert len(log.entries("on-demand prices are estimated")) == 1
+
+
+def test_a_launch_request_is_recorded_on_claims_or_fails_for_all_of_them() -> None:
+    api = ApiServer(now=lambda: START)
+    there = api.create(NODE_CLAIMS, manifests.claim())
+    claim = NodeClaim(name="claim", uid=there["metadata"]["uid"])
+    recreated = NodeClaim(name="claim", uid="of-an-earlier-claim")
+    gone = NodeClaim(name="gone", uid="1")
+
+    async def record(*claims: NodeClaim) -> None:
+        loop = AsyncioEventLoop()
+        await record_launch_request(SimulatedKubeClient(api), loop, claims, "2026-01-01T09:00:00Z/token")
+
+    asyncio.run(record(claim))
+    for other in (recreated, gone):
+        with pytest.raises(CreateError, match=f"cannot be recorded on nodeclaim {other.name}"):
+            asyncio.run(record(claim, other))
+
+    annotations = api.get(NODE_CLAIMS, "claim")["metadata"]["annotations"]
+    assert annotations["dovetail.sh/launch-request"] == "2026-01-01T09:00:00Z/token"

@@ -98,7 +98,9 @@ class AwsCloudProvider(BaseCloudProvider):
 
     async def create(self, claim: NodeClaim) -> Instance:
         """Launch an instance for a claim, or return the one its uid already has."""
-        return await self._creations.submit(launch_batch_key(claim), claim)
+        # Claims of an earlier process's request share its client token, others must not.
+        key = (*launch_batch_key(claim), self._launcher.open_token(claim))
+        return await self._creations.submit(key, claim)
 
     async def delete(self, provider_id: str) -> None:
         """Terminate an instance; InstanceNotFoundError once it has terminated."""

@@ -47,6 +47,8 @@ LAUNCH_TEMPLATE_NOT_FOUND: Final = frozenset(
     {"InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound"}
 )
 SUBNET_OUT_OF_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
+PARAMETER_MISMATCH: Final = "IdempotentParameterMismatch"
+"""EC2 has another request with the same client token."""
 LAUNCH_TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 _CONNECTION_ERRORS: Final = (
     EndpointConnectionError,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
 T = TypeVar("T")
+SdkSession = boto3.Session
+"""Credentials and clients of the SDK."""
 MAX_THREADS: Final = 32
 """Calls in flight at once; more calls wait for a thread."""
 READ_TIMEOUT: Final = timedelta(seconds=60)

@@ -9,8 +9,9 @@ the user; background tasks log their failures and retry.
 """
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -36,19 +37,23 @@ from dovetail.aws.nodeclass.dry_run import LaunchDryRun
 from dovetail.aws.nodeclass.instance_profiles import InstanceProfiles
 from dovetail.aws.nodeclass.network import FreeAddresses, NetworkResolver
 from dovetail.aws.nodeclass.resolver import NodeClassResolver, Resolvers
-from dovetail.aws.session import MAX_THREADS, AwsSession
+from dovetail.aws.session import MAX_THREADS, AwsSession, SdkSession
 from dovetail.aws.userdata.bootstrap import ClusterInfo
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.host.executor import ThreadExecutor
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.operator.cloud import CloudContext, CloudServices, NoInterruptionQueue
 from dovetail.operator.instance_type_refresh import CatalogSettings, start_instance_type_provider
-from dovetail.ports.api_resources import SERVICES
-from dovetail.ports.cloudprovider import InterruptionQueue, NodeClassStatus
+from dovetail.ports.api_resources import NODE_CLAIMS, SERVICES
+from dovetail.ports.cloudprovider import CreateError, InterruptionQueue, NodeClassStatus
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.kube_client import KubeClient
 from dovetail.ports.kube_errors import ApiError
 from dovetail.ports.telemetry import Log
 from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.cluster.write_through import WriteThroughClient
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 
 _RETRY_INTERVAL: Final = timedelta(minutes=5)
@@ -75,8 +80,10 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AwsCloudFactory:
     """Cloud factory for AWS; an instance is a ``CloudFactory``."""
 
-    def __init__(self, settings: AwsSettings) -> None:
+    def __init__(self, settings: AwsSettings, *, session: SdkSession | None = None) -> None:
+        """``session``: credentials and clients; None for those of the environment."""
         self._settings = settings
+        self._session = session
 
     async def __call__(self, context: CloudContext) -> CloudServices:
         executor = ThreadExecutor(MAX_THREADS, name="aws")
@@ -92,6 +99,7 @@ class AwsCloudFactory:
                 executor=executor,
                 random=context.random,
                 region=self._settings.region,
+                session=self._session,
                 metrics=context.metrics,
                 fence=context.fence,
             )
@@ -112,6 +120,7 @@ class _AwsServices:
         self._context = context
         self._aws = aws
         self._launch_executor = launch_executor
+        self._kube = WriteThroughClient(context.kube, context.cache)
         self._cluster = settings.cluster_name
         self._reserved_capacity = settings.catalog.instance_types.reserved_capacity
         self._free_addresses = FreeAddresses()
@@ -219,6 +228,7 @@ class _AwsServices:
                 reservations=self._reservation_capacity,
                 use_own_prices=bool(self._settings.catalog.discounts),
                 executor=self._launch_executor,
+                record_request=partial(record_launch_request, self._kube, context.loop),
             ),
             instance_types=instance_types,
             launch_templates=templates,
@@ -251,6 +261,24 @@ class _NodeClasses:
     async def delete_resources(self, node_class: dict[str, Any]) -> None:
         await self._resolver.delete_resources(node_class)
         self._launch_configs.discard(node_class["metadata"]["name"])
+
+
+async def record_launch_request(
+    kube: KubeClient, loop: EventLoop, claims: Sequence[NodeClaim], text: str
+) -> None:
+    """Annotate the NodeClaims of a CreateFleet request; raise ``CreateError`` if any cannot be."""
+    annotations = {label_keys.LAUNCH_REQUEST_ANNOTATION: text}
+    results = await loop.gather(
+        [
+            kube.patch(NODE_CLAIMS, claim.name, {"metadata": {"uid": claim.uid, "annotations": annotations}})
+            for claim in claims
+        ]
+    )
+    for claim, result in zip(claims, results, strict=True):
+        if isinstance(result, Exception):
+            # Not as it is: the other claims of the request would seem to be deleted, too.
+            message = f"the launch request cannot be recorded on nodeclaim {claim.name}: {result}"
+            raise CreateError("LaunchFailed", message) from result
 
 
 def _require_region(aws: AwsSession) -> None:

@@ -1,7 +1,7 @@
 """A process with the real AWS CloudProvider, on an account in moto."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache
@@ -24,6 +24,7 @@ from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import Subnet
+from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.cloudprovider import NodeClassStatus
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
@@ -96,6 +97,8 @@ class AwsAccount:
         self.classes = {"default": EC2NodeClass()}
         self.statuses: dict[str, str] = {}
         """NodeClaim → instance ID in its status."""
+        self.launch_requests: dict[str, str] = {}
+        """NodeClaim → the annotation that records its launch request."""
 
 
 class AwsProcess:
@@ -157,6 +160,7 @@ class AwsProcess:
                 cluster=CLUSTER,
                 reservations=reservation_capacity,
                 executor=self._launch_executor,
+                record_request=self._record_request,
             ),
             instance_types=InstanceTypeProvider(
                 account.catalog.instance_types_in(account.region.name),
@@ -169,6 +173,9 @@ class AwsProcess:
             node_class=lambda name: self.account.classes.get(name),
             reservations=reservation_capacity,
         )
+
+    async def _record_request(self, claims: Sequence[NodeClaim], text: str) -> None:
+        self.account.launch_requests |= {claim.name: text for claim in claims}
 
     def do(self, work: Awaitable[T]) -> T:
         """Run a call and wait for it."""

@@ -21,6 +21,9 @@ mechanisms keep this from launching a second instance:
    The next launch of any of its claims repeats it before anything else.
 3. Instances carry the list of their claims as tags (``claim_tags``). After a
    restart ``AwsCloudProvider`` finds them by tag and adopts them.
+4. Tags are eventually consistent, and EC2 may still carry out the request of a
+   process that was killed. The token is therefore recorded on the claims before
+   the request, and the next process repeats it (``launch_requests``).
 
 EC2 also repeats *errors* for a known token. After each response the attempt
 number, which is part of the hash, is therefore increased.
@@ -35,6 +38,7 @@ import msgspec
 
 from dovetail.aws.errors import (
     LAUNCH_TEMPLATE_NOT_FOUND,
+    PARAMETER_MISMATCH,
     SUBNET_OUT_OF_ADDRESSES,
     AwsError,
     ErrorKind,
@@ -57,6 +61,13 @@ from dovetail.aws.instance.fleet_request import (
     select_reservations,
 )
 from dovetail.aws.instance.fleet_retries import UnansweredRequest, UnansweredRequests
+from dovetail.aws.instance.launch_requests import (
+    SETTLED_AFTER,
+    LaunchRequest,
+    LaunchRequests,
+    RecordRequest,
+    record_nothing,
+)
 from dovetail.aws.launchtemplate.launch_config import LaunchConfig
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
 from dovetail.aws.nodeclass.capacity_reservations import ReservationCapacity
@@ -99,6 +110,12 @@ _NOT_REPORTED: Final = UnknownOutcomeError(
     " they are looked up by tag next",
 )
 
+_REQUESTED_BEFORE: Final = UnknownOutcomeError(
+    "InternalError",
+    "CreateFleet: EC2 has an earlier request for this nodeclaim and does not show an instance of it yet;"
+    f" a new request is made {SETTLED_AFTER.seconds}s after it",
+)
+
 
 class InstanceLauncher:
     """Launches until every claim has an instance or no offering is left."""
@@ -115,10 +132,12 @@ class InstanceLauncher:
         reservations: ReservationCapacity | None = None,
         use_own_prices: bool = False,
         executor: Executor | None = None,
+        record_request: RecordRequest = record_nothing,
     ) -> None:
         """``use_own_prices``: our prices rank on-demand offerings, not those of EC2.
 
         ``executor`` has the threads of CreateFleet calls; by default those of the session.
+        ``record_request`` records requests for the next process.
         """
         self._use_own_prices = use_own_prices
         self._aws = aws
@@ -131,6 +150,7 @@ class InstanceLauncher:
         self._cluster = cluster
         self._reservations = reservations or ReservationCapacity()
         self._unanswered = UnansweredRequests()
+        self._requests = LaunchRequests(record_request)
         self._attempts: Counter[str] = Counter()
         """Client token of attempt 0 → number of attempts made."""
         self._launch_choices = LaunchChoiceCache()
@@ -157,6 +177,10 @@ class InstanceLauncher:
         """Return True if a request for a claim has no response yet."""
         return self._unanswered.has(claim)
 
+    def open_token(self, claim: NodeClaim) -> str:
+        """Return the client token of a request that EC2 may carry out for a claim."""
+        return self._requests.open_token(claim)
+
     async def _retry_unanswered(self, claims: Sequence[NodeClaim]) -> dict[str, Launch | Exception]:
         """Repeat unanswered requests of these claims; return claim uid → result."""
         failed: dict[str, Launch | Exception] = {}
@@ -174,6 +198,7 @@ class InstanceLauncher:
                     self._unanswered.resolve(request, ())
                     failed |= {claim.uid: claim_error(claim, _NOT_REPORTED) for claim in request.plan.claims}
                     continue
+            self._requests.mark_answered(request.client_token)
             launches = request.plan.assign(response)
             # Two retries may run concurrently; only the first one records the result.
             if self._unanswered.resolve(request, launches):
@@ -277,16 +302,33 @@ class InstanceLauncher:
 
     async def _create_fleet(self, plan: FleetPlan, request: FleetRequest) -> FleetResponse:
         parameters = encode_fleet_request(request)
+        recorded = self._requests.open_request(plan.claims)
         first_token = client_token(parameters, 0)
-        token = client_token(parameters, self._attempts[first_token])
-        sent = UnansweredRequest(plan=plan, parameters=parameters, client_token=token)
+        if recorded is None:
+            token = client_token(parameters, self._attempts[first_token])
+            # Later seconds are cut off: the recorded time must not precede the request.
+            at = self._clock.now() + timedelta(seconds=1)
+            recorded = LaunchRequest(at, token)
+            await self._requests.record(plan.claims, recorded)
+        sent = UnansweredRequest(plan=plan, parameters=parameters, client_token=recorded.client_token)
+        # Later on, the instances of an earlier request would have been found by tag.
+        is_settled = self._clock.now() >= recorded.at + SETTLED_AFTER
         try:
-            return await self._send(sent)
+            response = await self._send(sent)
         except UnknownOutcomeError:
             self._unanswered.add(sent)
             raise
+        except AwsError as error:
+            if error.code != PARAMETER_MISMATCH:
+                raise
+            if is_settled:
+                self._requests.mark_answered(recorded.client_token)
+            raise _REQUESTED_BEFORE from error
         finally:
             self._count_attempt(first_token)
+        if response.instances or response.errors or is_settled:
+            self._requests.mark_answered(recorded.client_token)
+        return response
 
     async def _send(self, request: UnansweredRequest) -> FleetResponse:
         """Call CreateFleet; raise ``UnknownOutcomeError`` if no response arrives."""

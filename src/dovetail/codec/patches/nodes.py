@@ -10,9 +10,10 @@ from typing import Any
 from dovetail.codec.kube.requirements import encode_taint
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.taints import Taint
-from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
+from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION, LAUNCH_REQUEST_ANNOTATION
 
 _CLAIM_VERSION = "karpenter.sh/v1"
+_CLAIM_ONLY = (ASSIGNED_PODS_ANNOTATION, LAUNCH_REQUEST_ANNOTATION)
 
 
 def registration_patch(
@@ -74,8 +75,8 @@ def _encode_owner(claim: NodeClaim) -> dict[str, Any]:
 
 
 def _node_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations without the assigned pods: useless once the node exists."""
-    return {key: value for key, value in annotations.items() if key != ASSIGNED_PODS_ANNOTATION}
+    """Return the annotations without those that are useless once the node exists."""
+    return {key: value for key, value in annotations.items() if key not in _CLAIM_ONLY}
 
 
 def with_taint(node: Mapping[str, Any], taint: Taint) -> list[dict[str, Any]]:
