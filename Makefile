@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws crds requirements clean
+.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos-aws crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -56,6 +56,9 @@ bench-kube: $(READY) ## Measure start-up and a decision with 5,000 nodes and 50,
 
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
+
+chaos-aws: $(READY) ## Run the AWS launch path for ten simulated hours of faults and kills; takes minutes
+	@$(RUN) bench.chaos_aws $(ARGS)
 
 crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates
