@@ -97,7 +97,7 @@ def test_without_permission_to_read_zones_they_are_those_of_the_offerings(
 
     refusals = process.log.entries(REFUSAL)
     assert len(refusals) == 1
-    assert "DescribeAvailabilityZones: AccessDenied" in refusals[0]["error"]
+    assert "DescribeAvailabilityZones: UnauthorizedOperation" in refusals[0]["error"]
     assert set(region.zones.values()) == {""}
     # With the permission, EC2 adds the zone ids and nothing else.
     assert all(catalog.region.zones.values())
