@@ -173,12 +173,14 @@ class NodeArrays:
         self.recount_fitting(opened)
         return opened
 
-    def change_type(self, claims: Ints, state: int, rows: Ints) -> None:
-        """Move claims to a claim state and to new nominal types ``rows`` [claims]."""
-        self.claim_state[claims] = state
+    def change_types(self, claims: Ints, states: Ints, rows: Ints) -> None:
+        """Move claims to claim states and new nominal types, both [claims]."""
+        self.claim_state[claims] = states
         self.nominal_row[claims] = rows
-        pool = self.space.states[state].pool
-        self.available[:, claims] = self.space.tables[pool].alloc[rows].T
+        pools = self.space.pool_of[states]
+        for pool in set(pools.tolist()):
+            of_pool = (pools == pool).nonzero()[0]
+            self.available[:, claims[of_pool]] = self.space.tables[pool].alloc[rows[of_pool]].T
         self.recount_fitting(claims)
 
     def count_claim_states(self) -> int:

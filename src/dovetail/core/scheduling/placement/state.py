@@ -66,6 +66,7 @@ class PlacementState:
         grow with the number of claims that are already full."""
         self.window = _MIN_VALUES_WINDOW if self.min_values_pools else _WINDOW
         self._pods_per_empty_claim: dict[tuple[int, int], Floats] = {}
+        self._pods_per_empty_type: dict[tuple[int, int], Floats] = {}
 
     def place(self, compiled: CompiledClass, indexes: Ints, counts: Ints) -> None:
         """Place ``counts[i]`` pods on node ``indexes[i]``; indexes are distinct."""
@@ -168,7 +169,12 @@ class PlacementState:
 
         ``used`` [resources] are the requests of the pods already on the claim.
         """
-        pool = self.space.states[state].pool
+        pods = self._pods_per_type(compiled, self.space.states[state].pool, used)
+        pods[~np.isfinite(self.space.cost[state][: len(pods)])] = -1
+        return pods
+
+    def _pods_per_type(self, compiled: CompiledClass, pool: int, used: Floats) -> Floats:
+        """Return [types]: pods that still fit on each type of a pool, whatever its price."""
         alloc = self.space.tables[pool].alloc  # [types, resources]
         pods = np.full(len(alloc), NO_LIMIT)
         for r in range(len(compiled.requests)):
@@ -176,7 +182,6 @@ class PlacementState:
                 np.minimum(pods, np.floor((alloc[:, r] - used[r]) / compiled.requests[r]), out=pods)
             else:
                 pods[alloc[:, r] < used[r]] = -1
-        pods[~np.isfinite(self.space.cost[state][: len(alloc)])] = -1
         return pods
 
     def pods_per_empty_claim(self, compiled: CompiledClass, state: int) -> Floats:
@@ -184,7 +189,13 @@ class PlacementState:
         key = (state, compiled.requests_id)
         pods = self._pods_per_empty_claim.get(key)
         if pods is None:
-            pods = self.pods_per_row(compiled, state, np.zeros(len(compiled.requests)))
+            # Many states of a pool differ in the zone only: resources are compared once.
+            pool = self.space.states[state].pool
+            per_type = self._pods_per_empty_type.get((pool, compiled.requests_id))
+            if per_type is None:
+                per_type = self._pods_per_type(compiled, pool, np.zeros(len(compiled.requests)))
+                self._pods_per_empty_type[(pool, compiled.requests_id)] = per_type
+            pods = np.where(np.isfinite(self.space.cost[state][: len(per_type)]), per_type, -1.0)
             self._pods_per_empty_claim[key] = pods
         return pods
 

@@ -12,8 +12,6 @@ from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.placement.state import PlacementState
 
-_CHUNK = 256
-"""Claims of one claim state evaluated in one array operation."""
 _FINITE = 1e18
 """USD per hour above every real price; infinite prices are never accepted."""
 _EPSILON = 1e-9
@@ -63,7 +61,7 @@ class Upsizer:
     def _upsize_window(
         self, compiled: CompiledClass, window: Ints, constraint: int, count: int, limit: float
     ) -> int:
-        """Upsize claims ``window`` [claims], one claim state after the other."""
+        """Upsize claims ``window`` [claims], of all claim states together."""
         nodes = self._placement.nodes
         space = self._placement.space
         states = space.narrow_states(nodes.claim_state[window], constraint)
@@ -79,33 +77,25 @@ class Upsizer:
                 and self._placement.daemon_ports[self._placement.space.states[int(states[i])].pool]
             ):
                 max_pods[i] = 0
-        placed = 0
-        usable = max_pods >= 1
-        # Claims of one state share a price index.
-        for state in sorted(set(states[usable].tolist()), key=space.order_key):
-            of_state = ((states == state) & usable).nonzero()[0]
-            for at in range(0, len(of_state), _CHUNK):
-                chunk = of_state[at : at + _CHUNK]
-                placed += self._upsize_claims(
-                    compiled, window[chunk], state, max_pods[chunk], count - placed, limit
-                )
-                if placed >= count:
-                    return placed
-        return placed
+        usable = (max_pods >= 1).nonzero()[0]
+        if not len(usable):
+            return 0
+        return self._upsize_claims(compiled, window[usable], states[usable], max_pods[usable], count, limit)
 
     def _upsize_claims(
-        self, compiled: CompiledClass, claims: Ints, state: int, max_pods: Floats, count: int, limit: float
+        self, compiled: CompiledClass, claims: Ints, states: Ints, max_pods: Floats, count: int, limit: float
     ) -> int:
-        """Upsize claims that end up in one claim state; return the pods placed.
+        """Upsize claims that end up in claim states ``states`` [claims]; return the pods placed.
 
         For each claim and each step (number of pods added) the cheapest type
         that holds the claim's pods and the added ones is looked up. The best
         step of each claim is taken, cheapest claims first.
         """
         nodes, space = self._placement.nodes, self._placement.space
+        distinct = tuple(sorted(set(states.tolist())))
+        price_index = self._price_indexes.join(distinct)
         steps = _steps(count)
         pods = np.minimum(max_pods[:, None], steps[None, :])  # [claims, steps]
-        price_index = self._price_indexes.get(state)
         # [resources, claims, steps]: load of each claim after each step.
         loads = nodes.used[:, claims, None] + compiled.requests[:, None, None] * pods
         # [claims]: present price. A claim in a reserved state has none: it is free.
@@ -114,14 +104,19 @@ class Upsizer:
         # [claims, steps]: types above this price exceed the limit; do not search them.
         max_price = (old_price[:, None] + pods * limit) * (1 + _EPSILON) + _EPSILON
         positions = price_index.cheapest_fit(
-            loads.reshape(len(compiled.requests), -1), max_price.ravel()
+            np.repeat(np.searchsorted(distinct, states), len(steps)),
+            loads.reshape(len(compiled.requests), -1),
+            max_price.ravel(),
         ).reshape(pods.shape)  # [claims, steps] int64, position in the price index
         impossible = positions >= len(price_index.rows)
+        if impossible.all():
+            return 0
         positions = np.where(impossible, 0, positions)
-        headroom = self._placement.limit_headrooms[space.states[state].pool]
-        if not headroom.allows_every_type:
-            old_rows = nodes.nominal_row[claims][:, None]
-            impossible |= ~headroom.can_swap(old_rows, price_index.rows[positions])
+        for pool, of_pool in self._by_pool(states):
+            headroom = self._placement.limit_headrooms[pool]
+            if not headroom.allows_every_type:
+                old_rows = nodes.nominal_row[claims[of_pool]][:, None]
+                impossible[of_pool] |= ~headroom.can_swap(old_rows, price_index.rows[positions[of_pool]])
         # [claims, steps]: extra price per added pod.
         extra = np.maximum(price_index.prices[positions] - old_price[:, None], 0.0) / pods
         extra[impossible] = np.inf
@@ -137,12 +132,17 @@ class Upsizer:
         added = np.minimum(added, count - added_before)[: len(chosen)].astype(np.int64)
         rows = price_index.rows[positions[chosen, best_step[chosen]]]
         # Single swaps fit the limits, but all of them together may not.
-        allowed = self._charge_limits(claims[chosen], state, rows)
+        allowed = self._charge_limits(claims[chosen], states[chosen], rows)
         chosen, added, rows = chosen[allowed], added[allowed], rows[allowed]
         if len(chosen):
-            nodes.change_type(claims[chosen], state, rows)
+            nodes.change_types(claims[chosen], states[chosen], rows)
             self._placement.place(compiled, claims[chosen], added)
         return int(added.sum())
+
+    def _by_pool(self, states: Ints) -> list[tuple[int, Ints]]:
+        """Return each NodePool of claim states, and the positions of its states."""
+        pools = self._placement.space.pool_of[states]
+        return [(pool, (pools == pool).nonzero()[0]) for pool in sorted(set(pools.tolist()))]
 
     def presize(self, load: Floats) -> None:
         """Upsize all open claims for their share of a load that is still to come.
@@ -163,21 +163,21 @@ class Upsizer:
             positions = price_index.cheapest_fit(nodes.used[:, of_state] + share[:, None])
             fits = positions < len(price_index.rows)
             of_state, rows = of_state[fits], price_index.rows[positions[fits]]
-            allowed = self._charge_limits(of_state, state, rows)
+            states = np.full(len(of_state), state)
+            allowed = self._charge_limits(of_state, states, rows)
             if allowed.any():
-                nodes.change_type(of_state[allowed], state, rows[allowed])
+                nodes.change_types(of_state[allowed], states[allowed], rows[allowed])
 
-    def _charge_limits(self, claims: Ints, state: int, rows: Ints) -> Bools:
-        """Charge new types to the pool's limits; return [claims]: True if allowed."""
-        headroom = self._placement.limit_headrooms[self._placement.space.states[state].pool]
+    def _charge_limits(self, claims: Ints, states: Ints, rows: Ints) -> Bools:
+        """Charge new types [claims] to the limits of their pools; return [claims]: True if allowed."""
         allowed = np.ones(len(claims), dtype=bool)
-        if headroom.is_unlimited:
-            return allowed
-        old_rows = self._placement.nodes.nominal_row[claims]
-        if headroom.try_swap(old_rows, rows):
-            return allowed
-        for i in range(len(claims)):
-            allowed[i] = headroom.try_swap(old_rows[i : i + 1], rows[i : i + 1])
+        for pool, of_pool in self._by_pool(states):
+            headroom = self._placement.limit_headrooms[pool]
+            old_rows, new_rows = self._placement.nodes.nominal_row[claims[of_pool]], rows[of_pool]
+            if headroom.is_unlimited or headroom.try_swap(old_rows, new_rows):
+                continue
+            for i, position in enumerate(of_pool.tolist()):
+                allowed[position] = headroom.try_swap(old_rows[i : i + 1], new_rows[i : i + 1])
         return allowed
 
 
