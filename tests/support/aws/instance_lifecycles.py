@@ -60,14 +60,11 @@ class FakeEc2:
         for instance_id in InstanceIds:
             del self.instances[instance_id]
 
-    def get_paginator(self, _: str) -> "FakeEc2":
-        return self
-
-    def paginate(self, *, Filters: list[Any], **_: Any) -> Iterator[Any]:  # noqa: N803
+    def describe_instances(self, *, Filters: list[Any], **_: Any) -> dict[str, Any]:  # noqa: N803
         self.calls += 1
         named = [query_filter["Values"] for query_filter in Filters if query_filter["Name"] == "instance-id"]
         ids = named[0] if named else list(self.instances)
-        yield {"Reservations": [{"Instances": [self.instances[entry] for entry in ids]}]}
+        return {"Reservations": [{"Instances": [self.instances[entry] for entry in ids]}]}
 
 
 class FakeSession:
