@@ -293,7 +293,7 @@ class DeferredPods:
 
 
 def _could_share_node(batch: Batch, compiled: CompiledClass, domains: DomainTuple) -> bool:
-    """Return True if pods of one class, in this batch and another, could share a node wrongly.
+    """Return True if pods of one class in two batches could share a node wrongly.
 
     The fleet search limits the pods of one batch per node, not of two together.
     """

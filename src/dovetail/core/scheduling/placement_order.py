@@ -45,7 +45,7 @@ def place_pods(
     classes: Sequence[PodClass],
     moving: frozenset[str],
 ) -> Placer:
-    """Place the classes; repeat in another order while NodePool limits leave pods unplaced.
+    """Place the classes; in another order if NodePool limits leave pods unplaced.
 
     Limits go first to the classes that fit the fewest NodePools, then to those that the
     first order left out. The usual order is the last resort, so that no pod stays
@@ -56,13 +56,13 @@ def place_pods(
         placer = place_in_order(snapshot, settings, classes, moving, early)
         return placer, [pod_class.placed for pod_class in classes]
 
-    best, placed = attempt(_group_by_scarcity)
+    best, placed = attempt(_group_by_pool_count)
     pods = sum(len(pod_class.pods) for pod_class in classes)
     orders: list[EarlyGroups] = []
     displaced = {id(pod_class) for pod_class in _find_displaced(best)} if sum(placed) < pods else set()
     if displaced:
         orders.append(lambda placer: _put_first(placer, displaced))
-    if _group_by_scarcity(best):
+    if _group_by_pool_count(best):
         orders.append(lambda _: [])
     for early in orders:
         if sum(placed) == pods:
@@ -76,9 +76,9 @@ def place_pods(
 
 
 def _put_first(placer: Placer, chosen: set[int]) -> list[list[PodClass]]:
-    """Return the groups of ``_group_by_scarcity``, after one of the chosen classes (ids)."""
+    """Return the groups of ``_group_by_pool_count``, after one of the chosen classes (ids)."""
     first = [pod_class for pod_class in placer.problem.classes if id(pod_class) in chosen]
-    return [first, *_group_by_scarcity(placer)]
+    return [first, *_group_by_pool_count(placer)]
 
 
 def place_in_order(
@@ -143,8 +143,8 @@ def _count_unplaced(classes: Iterable[PodClass]) -> int:
     return sum(pod_class.unplaced for pod_class in classes)
 
 
-def _group_by_scarcity(placer: Placer) -> list[list[PodClass]]:
-    """Return the classes that should be placed before others, because of NodePool limits.
+def _group_by_pool_count(placer: Placer) -> list[list[PodClass]]:
+    """Return the classes to place before others because of NodePool limits.
 
     A class that fits few NodePools needs their limits more than one that fits many.
     So classes are grouped by the number of NodePools they fit, fewest first. The rest
@@ -167,7 +167,7 @@ def _count_limited_pools(placer: Placer, pod_class: PodClass) -> int:
 
 
 def _find_displaced(placer: Placer) -> list[PodClass]:
-    """Return the classes with unplaced pods whose NodePools also hold pods that fit elsewhere.
+    """Return the unplaced classes whose NodePools hold pods that fit elsewhere.
 
     Elsewhere: in a NodePool that they do not fit themselves and whose limits have room.
     Placed before all others, they may get a node.

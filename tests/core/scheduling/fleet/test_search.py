@@ -198,8 +198,8 @@ def classes_with_types_of_their_own(number: int) -> Demand:
     sizes = np.hstack([np.tile([1000, 2 * GI, 1], (number, 1)), np.eye(number)])
     alloc = np.hstack([np.tile([16_000, 64 * GI, 100], (number, 1)), np.eye(number) * (1 << 40)])
     counts = np.arange(200, 200 + number)
-    one = np.ones(number, dtype=np.int64)
-    return Demand(sizes, counts, alloc, np.linspace(0.5, 0.6, number), max_per_node=one)
+    caps = np.ones(number, dtype=np.int64)
+    return Demand(sizes, counts, alloc, np.linspace(0.5, 0.6, number), max_per_node=caps)
 
 
 def test_more_types_than_the_search_prefers_all_get_the_pods_that_only_they_hold() -> None:

@@ -48,9 +48,10 @@ def demands(draw: st.DrawFn, *, classes: int, most_pods: int, types: int, capped
 
 @st.composite
 def divided_demands(draw: st.DrawFn) -> Demand:
-    """Generate many types, each for a few classes only, and a maximum per node for most classes.
+    """Generate many types, each for a few classes only.
 
-    An admission resource per class says which types it may use, as rules of pods do.
+    Most classes have a maximum per node. An extra resource per class says which types
+    it may use.
     """
     class_count = draw(st.integers(2, 24))
     type_count = draw(st.integers(max(17, class_count), 32))

@@ -48,7 +48,7 @@ class PriceIndex(NamedTuple):
 
 
 def find_first_fit(alloc: Floats, loads: Floats, first: Ints, end: Ints, no_fit: int) -> Ints:
-    """Return [loads]: the first position from ``first`` up to ``end`` that holds each load.
+    """Return [loads]: first position from ``first`` to ``end`` that holds each load.
 
     For all loads at once, in steps that grow. ``alloc`` is [resources, positions].
     """
@@ -110,7 +110,7 @@ class JoinedPriceIndex:
         self.rows: Ints = np.concatenate([part.rows for part in parts])
 
     def cheapest_fit(self, part_of: Ints, loads: Floats, max_prices: Floats) -> Ints:
-        """Return [loads]: position of the cheapest type in the index of each load's state.
+        """Return [loads]: position of the cheapest type in each load's state.
 
         ``part_of`` [loads] is the position of the state in ``PriceIndexes.join``.
         ``len(self.prices)`` means that no type fits.

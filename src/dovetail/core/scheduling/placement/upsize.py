@@ -85,7 +85,7 @@ class Upsizer:
     def _upsize_claims(
         self, compiled: CompiledClass, claims: Ints, states: Ints, max_pods: Floats, count: int, limit: float
     ) -> int:
-        """Upsize claims that end up in claim states ``states`` [claims]; return the pods placed.
+        """Upsize claims, each to a claim state of ``states``; return the pods placed.
 
         For each claim and each step (number of pods added) the cheapest type
         that holds the claim's pods and the added ones is looked up. The best
