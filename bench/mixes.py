@@ -83,6 +83,19 @@ def limits(pods: int, seed: int = SEED) -> ClusterSnapshot:
     return _with_rules(pods, seed, limits={"arm": 0.3, "spot": 0.3, "on-demand": 1.2})
 
 
+def jobs(pods: int, seed: int = SEED) -> ClusterSnapshot:
+    """Batch jobs of few sizes, 3 to 88 cores, like those of public traces of GPU clusters."""
+    random_source = random.Random(seed)
+    weights = [weight for weight, _, _ in _JOBS]
+    sizes = random_source.choices([(cores, gib) for _, cores, gib in _JOBS], weights, k=pods)
+    return ClusterSnapshot(
+        pending_pods=tuple(_job(number, *size) for number, size in enumerate(sizes)),
+        nodepools=(_pool(),),
+        instance_types=FrozenDict({"default": _bundled_types()}),
+        daemon_sets=tuple(_daemon_sets()),
+    )
+
+
 MIXES: dict[str, Mix] = {"upstream": upstream, "deployments": deployments, "rules": rules, "limits": limits}
 
 
@@ -186,6 +199,37 @@ def _sizes(workloads: int, random_source: random.Random) -> list[tuple[int, int,
         memory = round(cpu / 1000 * _log_uniform(random_source, 1, 8) * 16) * 64 * MI
         sizes.append((cpu, memory, _log_uniform(random_source, 1, 100)))
     return sizes
+
+
+_JOBS = (
+    (10, 3, 6),
+    (10, 4, 15),
+    (4, 4, 24),
+    (7, 6, 12),
+    (18, 8, 30),
+    (5, 8, 16),
+    (4, 10, 40),
+    (11, 12, 46),
+    (8, 12, 20),
+    (7, 16, 32),
+    (4, 16, 64),
+    (2, 20, 64),
+    (1, 32, 64),
+    (1, 88, 320),
+)
+"""Weight, cores and GiB of a job."""
+
+
+def _job(number: int, cores: int, gib: int) -> Pod:
+    name, kind = f"job-{number}", f"job-{cores}-{gib}"
+    requests = Resources({CPU: cores * 1000, MEMORY: gib * GI, PODS: 1})
+    return Pod(
+        name=name,
+        uid=name,
+        labels=FrozenDict({"app": kind}),
+        owner=OwnerReference("batch/v1", "Job", kind, uid=kind),
+        spec=PodSpec(requests=requests),
+    )
 
 
 def _log_uniform(random_source: random.Random, low: float, high: float) -> float:

@@ -1,4 +1,4 @@
-"""Underutilized cluster: nodes launched for more pods than are left."""
+"""Running clusters for consolidation: with deleted pods, or taken over from a fewest-nodes plan."""
 
 import random
 
@@ -18,34 +18,30 @@ from dovetail.model.kube.resources import CPU, MEMORY, Resources
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.node import Node, NodeObject
 from dovetail.model.plan import PlannedNode
+from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 
 PODS_PER_NODE = 23.0
 """Mean number of pods per node of the mix, in a fleet launched for them."""
 
 
-class UnderutilizedCluster:
-    """Nodes and their pods, after some pods were removed."""
+class RunningCluster:
+    """Nodes and their pods, as the commands of consolidation change them."""
 
-    def __init__(self, nodes: int, pods: int, keep: float, seed: int, *, spread: bool = False) -> None:
-        """Plan the nodes; with ``spread`` every other Deployment is spread over zones."""
-        pods_before = round(pods / keep)
-        mix = deployments(pods_before, seed)
-        if spread:
-            mix = replace(mix, pending_pods=tuple(map(_spread, mix.pending_pods)))
-        # Scale the requests so that the fleet has about the requested number of nodes.
-        factor = nodes * PODS_PER_NODE / pods_before
-        plan = solve(_scale_requests(mix, factor))
-        mix = _scale_requests(mix, factor * nodes / len(plan.nodes))
+    def __init__(self, mix: ClusterSnapshot, packing: Packing = Packing.CHEAPEST) -> None:
+        """Launch the nodes of a plan for the pending pods of a mix."""
         self._mix = mix
         self._pool: NodePool = mix.nodepools[0]
         self._count = 0
         self.nodes: dict[str, Node] = {}
         self.prices: dict[str, float] = {}
-        for planned in solve(mix).nodes:
+        for planned in solve(mix, SchedulingSettings(packing=packing)).nodes:
             self._add(planned)
+
+    def delete_pods(self, kept_count: int, seed: int) -> None:
+        """Delete pods at random until ``kept_count`` are left."""
         all_pods = [(name, pod) for name, node in self.nodes.items() for pod in node.pods]
-        kept_indexes = random.Random(seed).sample(range(len(all_pods)), min(pods, len(all_pods)))
+        kept_indexes = random.Random(seed).sample(range(len(all_pods)), min(kept_count, len(all_pods)))
         kept: dict[str, list[Pod]] = {name: [] for name in self.nodes}
         for index in sorted(kept_indexes):
             name, pod = all_pods[index]
@@ -118,6 +114,27 @@ class UnderutilizedCluster:
             pods=tuple(replace(pod, node_name=name, phase=PodPhase.RUNNING) for pod in planned.pods),
         )
         self.prices[name] = offering.price
+
+
+class UnderutilizedCluster(RunningCluster):
+    """A cluster of about a number of nodes, after some pods were deleted."""
+
+    def __init__(self, nodes: int, pods: int, keep: float, seed: int, *, spread: bool = False) -> None:
+        """Plan the nodes; with ``spread`` every other Deployment is spread over zones."""
+        pods_before = round(pods / keep)
+        mix = deployments(pods_before, seed)
+        if spread:
+            mix = spread_over_zones(mix)
+        # Scale the requests so that the fleet has about the requested number of nodes.
+        factor = nodes * PODS_PER_NODE / pods_before
+        plan = solve(_scale_requests(mix, factor))
+        super().__init__(_scale_requests(mix, factor * nodes / len(plan.nodes)))
+        self.delete_pods(pods, seed)
+
+
+def spread_over_zones(mix: ClusterSnapshot) -> ClusterSnapshot:
+    """Return a mix in which every other Deployment is spread over zones."""
+    return replace(mix, pending_pods=tuple(map(_spread, mix.pending_pods)))
 
 
 def _spread(pod: Pod) -> Pod:

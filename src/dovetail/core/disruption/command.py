@@ -15,6 +15,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """NodePools of which each launches one node from its template, whatever pods run."""
     placements: tuple[ExistingPlacement, ...] = ()
     """Pods that move to existing nodes."""
+    excluded_targets: frozenset[str] = frozenset()
+    """Nodes that received no pods in the simulation, because they are to be replaced, too."""
     saving: float = 0.0
     """USD per hour."""
 

@@ -187,12 +187,16 @@ class SchedulingSimulation:
 
     # -- Simulation --------------------------------------------------------------------
 
-    def simulate_removal(self, names: Iterable[str]) -> SimulationOutcome:
-        """Return the better outcome of both packings for the removal of these nodes."""
+    def simulate_removal(self, names: Iterable[str], excluded: Iterable[str] = ()) -> SimulationOutcome:
+        """Return the better outcome of both packings for the removal of these nodes.
+
+        ``excluded`` nodes receive no pods.
+        """
         removed = [self.node_indexes[name] for name in names]
-        best = self.simulate(removed, fewest_nodes=False)
+        closed = self.get_indexes(excluded)
+        best = self.simulate(removed, fewest_nodes=False, excluded=closed)
         if len(best.new_nodes) > 1:
-            other = self.simulate(removed, fewest_nodes=True)
+            other = self.simulate(removed, fewest_nodes=True, excluded=closed)
             if other.is_schedulable >= best.is_schedulable and other.price <= best.price:
                 best = other
         return best
@@ -202,18 +206,28 @@ class SchedulingSimulation:
         removed: Sequence[int],
         *,
         fewest_nodes: bool,
+        excluded: Sequence[int] = (),
         keep_if: Callable[[SimulationOutcome], bool] = lambda _: False,
     ) -> SimulationOutcome:
-        """Run the solver; an outcome that is kept is the state for later simulations."""
+        """Run the solver; an outcome that is kept is the state for later simulations.
+
+        ``excluded`` nodes receive no pods in this simulation.
+        """
         pods = self.get_pods(removed)
         running = self._count_running(removed)
+        available = self.trial.close_for_now(excluded)
         previous = self.trial.place(pods, removed, running, fewest_nodes=fewest_nodes)
         outcome = self._build_outcome(removed)
         if keep_if(outcome):
             self.trial.commit()
         else:
             self.trial.undo(removed, running, previous)
+        self.trial.reopen(excluded, available)
         return outcome
+
+    def get_indexes(self, names: Iterable[str]) -> list[int]:
+        """Return the indexes of those of the nodes that exist."""
+        return [self.node_indexes[name] for name in sorted(names) if name in self.node_indexes]
 
     def get_pods(self, removed: Iterable[int]) -> PodsByClass:
         """Return the pods to reschedule if these nodes are removed."""

@@ -31,7 +31,7 @@ class Placer:
     def __init__(self, problem: Problem, *, defer: bool) -> None:
         self.problem = problem
         self.deferred = DeferredPods(problem)
-        self._defer_all = defer
+        self.defer_all = defer
         self.has_shortfall = False
         """Deferred pods that were already counted in a domain got no node."""
         self._compiled_classes: dict[tuple[int, int], CompiledClass] = {}
@@ -244,7 +244,7 @@ class Placer:
     def _can_defer(self, compiled: CompiledClass) -> bool:
         """Return True if pods may be deferred to the fleet search."""
         fewest = self.problem.placement.fewest_nodes
-        return compiled.is_independent and not fewest and (self._defer_all or not compiled.topology_keys)
+        return compiled.is_independent and not fewest and (self.defer_all or not compiled.topology_keys)
 
     def _defer(self, compiled: CompiledClass, domains: DomainTuple, constraint: int, count: int) -> int:
         """Defer pods to the fleet search, or place them now if that is impossible."""

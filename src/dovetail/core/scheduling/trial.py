@@ -42,6 +42,17 @@ class Trial:
         self.problem.nodes.available[:, list(nodes)] = CLOSED
         self.problem.nodes.invalidate_fitting()
 
+    def close_for_now(self, nodes: Sequence[int]) -> Floats:
+        """Exclude nodes (indexes) until ``reopen``; return what they had available."""
+        available: Floats = self.problem.nodes.available[:, list(nodes)].copy()
+        self.close(nodes)
+        return available
+
+    def reopen(self, nodes: Sequence[int], available: Floats) -> None:
+        """Revert ``close_for_now``."""
+        self.problem.nodes.available[:, list(nodes)] = available
+        self.problem.nodes.invalidate_fitting()
+
     def place(
         self,
         members: Mapping[int, Sequence[Pod]],
@@ -49,6 +60,7 @@ class Trial:
         running: RunningPods,
         *,
         fewest_nodes: bool,
+        defer_all: bool = True,
     ) -> Floats:
         """Place pods as if some nodes were removed.
 
@@ -73,7 +85,12 @@ class Trial:
                 headroom.reset(self._limits[index] + self._released_limits(index, removed))
         placement.fewest_nodes = fewest_nodes
         placement.cursor = 0
+        self.placer.defer_all, self.placer.has_shortfall = defer_all, False
         place_all(self.placer)
+        if self.placer.has_shortfall:
+            # As in ``solve``: limits cut the fleet short, so that skews are wrong.
+            self.undo(removed, running, old_available)
+            return self.place(members, removed, running, fewest_nodes=fewest_nodes, defer_all=False)
         return old_available
 
     def undo(self, removed: Sequence[int], running: RunningPods, old_available: Floats) -> None:

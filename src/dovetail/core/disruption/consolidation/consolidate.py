@@ -6,7 +6,7 @@ threshold or the budgets are used up.
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,7 +16,9 @@ from dovetail.core.disruption.candidates import Blocker, Candidate
 from dovetail.core.disruption.command import Command, KeepReason
 from dovetail.core.disruption.consolidation.balanced import PoolTotals, compute_pool_totals
 from dovetail.core.disruption.consolidation.evaluator import ConsolidationEvaluator, Evaluation
+from dovetail.core.disruption.consolidation.fleet_replacement import FleetReplacementSearch
 from dovetail.core.disruption.consolidation.multi_node import MultiNodeSearch
+from dovetail.core.disruption.consolidation.pod_values import PodValues
 from dovetail.core.disruption.context import DisruptionContext
 from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy
@@ -25,6 +27,8 @@ from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
 _DEFERRED: Final = Evaluation(
     code="young", message="other nodes can take its pods once their consolidateAfter has passed"
 )
+_MIN_SAVING_RATIO: Final = 1.0
+"""Saving per disruption cost of fleet replacements, relative to other commands."""
 _TOLERANCE: Final = 1e-9
 """USD per hour, and relative difference between prices."""
 
@@ -48,22 +52,89 @@ def consolidate(
     settings = settings or ConsolidationSettings()
     if not context.candidates:
         return ConsolidationResult()
-    simulation = SchedulingSimulation(context, scheduling)
-    evaluator = ConsolidationEvaluator(simulation, settings, _compute_balanced_totals(context))
-    present: list[Candidate] = []
-    deleting: list[KeepReason] = []
-    for candidate in context.candidates:
-        if candidate.name in simulation.node_indexes:
-            present.append(candidate)
-        else:
-            deleting.append(_keep_deleting(candidate))
-    consolidation = _ConsolidationPass(
-        evaluator, present, simulation.disruption_costs, allowed_disruptions, _Deferral(context, scheduling)
-    )
-    consolidation.select_single_nodes()
-    consolidation.select_node_sets(MultiNodeSearch(evaluator, simulation))
-    keep_reasons = sorted([*consolidation.get_keep_reasons(), *deleting], key=lambda reason: reason.node)
-    return ConsolidationResult(tuple(consolidation.commands), tuple(keep_reasons))
+    planner = _PassPlanner(context, allowed_disruptions, settings, scheduling)
+    return planner.plan()
+
+
+class _PassPlanner:
+    """Plans a pass in two ways and takes the better one.
+
+    The first way removes single nodes and small sets, each for the highest saving per
+    disruption cost. The second replaces the most wasteful nodes by a cheaper fleet.
+    """
+
+    def __init__(
+        self,
+        context: DisruptionContext,
+        allowed_disruptions: Mapping[str, int],
+        settings: ConsolidationSettings,
+        scheduling: SchedulingSettings | None,
+    ) -> None:
+        self._context = context
+        self._allowed_disruptions = allowed_disruptions
+        self._settings = settings
+        self._scheduling = scheduling
+        self._deferral = _Deferral(context, scheduling)
+        self._totals = _compute_balanced_totals(context)
+
+    def plan(self) -> ConsolidationResult:
+        simulation = SchedulingSimulation(self._context, self._scheduling)
+        candidates: list[Candidate] = []
+        deleting: list[KeepReason] = []
+        for candidate in self._context.candidates:
+            if candidate.name in simulation.node_indexes:
+                candidates.append(candidate)
+            else:
+                deleting.append(_keep_deleting(candidate))
+        pod_values = PodValues(simulation)
+        first = self._create_pass(simulation, candidates)
+        first.select_single_nodes()
+        first.select_sets(MultiNodeSearch(first.evaluator, simulation, pod_values))
+        steps = FleetReplacementSearch(first.evaluator, simulation, pod_values)
+        keep_reasons = first.get_keep_reasons()
+        commands = first.commands
+        if steps.bound_saving(candidates, self._allowed_disruptions) > _get_saving(first.commands):
+            fleet = self._replace_fleet(candidates, pod_values)
+            if _is_better(fleet.commands, first.commands):
+                commands, keep_reasons = fleet.commands, fleet.get_keep_reasons(first.evaluations)
+        ordered = sorted([*keep_reasons, *deleting], key=lambda reason: reason.node)
+        return ConsolidationResult(tuple(commands), tuple(ordered))
+
+    def _create_pass(
+        self,
+        simulation: SchedulingSimulation,
+        candidates: Sequence[Candidate],
+        *,
+        allow_existing_types: bool = False,
+    ) -> "_ConsolidationPass":
+        evaluator = ConsolidationEvaluator(
+            simulation, self._settings, self._totals, allow_existing_types=allow_existing_types
+        )
+        return _ConsolidationPass(
+            evaluator, candidates, simulation.disruption_costs, self._allowed_disruptions, self._deferral
+        )
+
+    def _replace_fleet(self, candidates: Sequence[Candidate], pod_values: PodValues) -> "_ConsolidationPass":
+        """Return a pass of fleet replacements alone, in the cluster as it is now."""
+        simulation = SchedulingSimulation(self._context, self._scheduling)
+        fleet = self._create_pass(simulation, candidates, allow_existing_types=True)
+        fleet.select_sets(FleetReplacementSearch(fleet.evaluator, simulation, pod_values))
+        return fleet
+
+
+def _is_better(fleet: Sequence[Command], others: Sequence[Command]) -> bool:
+    """Return True if fleet replacements save more, and not by far less per disruption cost."""
+    saving, fleet_saving = _get_saving(others), _get_saving(fleet)
+    if fleet_saving <= saving:
+        return False
+    cost = sum(command.disruption_cost for command in others)
+    fleet_cost = sum(command.disruption_cost for command in fleet)
+    return not others or fleet_saving / fleet_cost > _MIN_SAVING_RATIO * saving / cost
+
+
+def _get_saving(commands: Iterable[Command]) -> float:
+    """Return USD per hour."""
+    return sum(command.saving for command in commands)
 
 
 def _compute_balanced_totals(context: DisruptionContext) -> dict[str, PoolTotals]:
@@ -95,7 +166,12 @@ class _Deferral:
         self._later: SchedulingSimulation | None = None
         """The cluster with those nodes as targets; compiled only if it is needed."""
 
-    def should_wait(self, candidates: Sequence[Candidate], replacement_price: float) -> bool:
+    def should_wait(
+        self,
+        candidates: Sequence[Candidate],
+        replacement_price: float,
+        excluded_targets: frozenset[str] = frozenset(),
+    ) -> bool:
         """Return True if cheaper replacements will do soon; prices in USD per hour."""
         context = self._context
         if replacement_price <= _TOLERANCE or context.excluded_targets <= context.long_excluded_targets:
@@ -103,7 +179,7 @@ class _Deferral:
         if self._later is None:
             later = replace(context, excluded_targets=context.long_excluded_targets)
             self._later = SchedulingSimulation(later, self._scheduling)
-        outcome = self._later.simulate_removal([candidate.name for candidate in candidates])
+        outcome = self._later.simulate_removal([candidate.name for candidate in candidates], excluded_targets)
         return outcome.is_schedulable and outcome.price < replacement_price * (1 - _TOLERANCE)
 
 
@@ -127,18 +203,21 @@ class _ConsolidationPass:
         allowed_disruptions: Mapping[str, int],
         deferral: _Deferral,
     ) -> None:
-        self._evaluator = evaluator
+        self.evaluator = evaluator
         self._deferral = deferral
         self._candidates = {candidate.name: candidate for candidate in candidates}
         self._disruption_costs = disruption_costs
         self._allowed_disruptions = dict(allowed_disruptions)
-        self._evaluations: dict[str, Evaluation] = {}
+        self.evaluations: dict[str, Evaluation] = {}
+        """Candidate → last evaluation."""
         self._over_budget: set[str] = set()
+        self._receiving_nodes: dict[str, str] = {}
+        """Node that receives pods → removed node; a receiving node is kept in this pass."""
         self.commands: list[Command] = []
 
     def select_single_nodes(self) -> None:
         """Select nodes one by one, highest saving per disruption cost first."""
-        evaluations = self._evaluator.estimate_all_savings(self._candidates.values())
+        evaluations = self.evaluator.estimate_all_savings(self._candidates.values())
         entries = [self._create_entry(name, evaluations[name]) for name in sorted(self._candidates)]
         heap = [entry for entry in entries if entry is not None]
         heapq.heapify(heap)
@@ -146,7 +225,7 @@ class _ConsolidationPass:
             entry = heapq.heappop(heap)
             name = entry.name
             candidate = self._candidates[name]
-            if name in self._evaluator.receiving_nodes:
+            if name in self._receiving_nodes:
                 continue
             if self._allowed_disruptions.get(candidate.pool.name, 0) <= 0:
                 self._over_budget.add(name)
@@ -157,7 +236,7 @@ class _ConsolidationPass:
 
     def _reevaluate(self, entry: _Entry, heap: list[_Entry]) -> _Entry | None:
         """Return the entry, up to date, if it is still the best; else requeue or drop it."""
-        if entry.version != self._evaluator.version:
+        if entry.version != self.evaluator.version:
             # Commands were applied since: the evaluation is stale.
             current = self._evaluate(entry.name)
             if current is None or _requeue(current, heap):
@@ -170,41 +249,46 @@ class _ConsolidationPass:
             entry = exact
         return entry
 
-    def select_node_sets(self, search: MultiNodeSearch) -> None:
+    def select_sets(self, search: MultiNodeSearch | FleetReplacementSearch) -> None:
         """Select sets of nodes that are worth replacing together."""
         while True:
             removed = self._get_removed()
             remaining = [
                 candidate
                 for name, candidate in sorted(self._candidates.items())
-                if name not in removed and name not in self._evaluator.receiving_nodes
+                if name not in removed and name not in self._receiving_nodes
             ]
             command = search.apply_best(remaining, self._allowed_disruptions)
-            if command is None or self._deferral.should_wait(command.candidates, command.replacement_price):
+            if command is None or self._should_wait_for(command):
                 break
             self._add_command(command)
             if search.is_exhausted:
                 break
 
+    def _should_wait_for(self, command: Command) -> bool:
+        return self._deferral.should_wait(
+            command.candidates, command.replacement_price, command.excluded_targets
+        )
+
     def _evaluate(self, name: str, *, exactly: bool = False) -> _Entry | None:
         candidate = self._candidates[name]
-        evaluate = self._evaluator.simulate_savings if exactly else self._evaluator.estimate_savings
+        evaluate = self.evaluator.simulate_savings if exactly else self.evaluator.estimate_savings
         return self._create_entry(name, evaluate(candidate))
 
     def _create_entry(self, name: str, evaluation: Evaluation) -> _Entry | None:
-        self._evaluations[name] = evaluation
+        self.evaluations[name] = evaluation
         if evaluation.code:
             return None
         rank = -evaluation.saving / self._disruption_costs[name]
-        return _Entry(rank, name, self._evaluator.version, evaluation)
+        return _Entry(rank, name, self.evaluator.version, evaluation)
 
     def _apply(self, candidate: Candidate, evaluation: Evaluation) -> None:
         if self._deferral.should_wait([candidate], candidate.price - evaluation.saving):
-            self._evaluations[candidate.name] = _DEFERRED
+            self.evaluations[candidate.name] = _DEFERRED
             return
-        result = self._evaluator.apply([candidate], evaluation)
+        result = self.evaluator.apply([candidate], evaluation)
         if isinstance(result, Evaluation):
-            self._evaluations[candidate.name] = result
+            self.evaluations[candidate.name] = result
             return
         self._add_command(result)
 
@@ -212,26 +296,33 @@ class _ConsolidationPass:
         self.commands.append(command)
         for candidate in command.candidates:
             self._allowed_disruptions[candidate.pool.name] -= 1
+        for placement in command.placements:
+            self._receiving_nodes[placement.node] = command.candidates[0].name
 
     def _get_removed(self) -> set[str]:
         return {candidate.name for command in self.commands for candidate in command.candidates}
 
-    def get_keep_reasons(self) -> tuple[KeepReason, ...]:
-        """Return why each candidate without a command is kept."""
+    def get_keep_reasons(self, evaluations: Mapping[str, Evaluation] | None = None) -> list[KeepReason]:
+        """Return why each candidate without a command is kept.
+
+        ``evaluations`` are those of another pass over the same candidates.
+        """
         removed = self._get_removed()
-        return tuple(
-            self._create_keep_reason(candidate)
+        return [
+            self._create_keep_reason(candidate, (evaluations or self.evaluations)[name])
             for name, candidate in sorted(self._candidates.items())
             if name not in removed
-        )
+        ]
 
-    def _create_keep_reason(self, candidate: Candidate) -> KeepReason:
+    def _create_keep_reason(self, candidate: Candidate, evaluation: Evaluation) -> KeepReason:
         name = candidate.name
-        evaluation = self._evaluations[name]
         code, message = evaluation.code, evaluation.message
-        if name in self._evaluator.receiving_nodes:
+        if name in self._receiving_nodes:
             code = "receives"
-            message = f"it receives pods of Node {self._evaluator.receiving_nodes[name]}"
+            message = f"it receives pods of Node {self._receiving_nodes[name]}"
+        elif not code and name not in self._over_budget:
+            code = "later"
+            message = f"it would save {evaluation.saving:.4f} USD per hour; other nodes are replaced first"
         elif name in self._over_budget:
             code = "budget"
             message = (

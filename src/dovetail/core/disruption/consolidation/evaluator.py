@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.consolidation.balanced import PoolTotals, meets_balanced_policy
@@ -46,8 +48,12 @@ class ConsolidationEvaluator:
         simulation: SchedulingSimulation,
         settings: ConsolidationSettings,
         totals: Mapping[str, PoolTotals],
+        *,
+        allow_existing_types: bool = False,
     ) -> None:
+        """With ``allow_existing_types``, several replacements may have types of removed nodes."""
         self._simulation = simulation
+        self._allow_existing_types = allow_existing_types
         self._settings = settings
         self._totals = totals
         self._offering_prices = OfferingPriceCache()
@@ -55,8 +61,6 @@ class ConsolidationEvaluator:
         self.min_saving_per_cost = settings.min_saving_per_pod
         self.version = 0
         """Increases with every command; evaluations of older versions are stale."""
-        self.receiving_nodes: dict[str, str] = {}
-        """Node that receives pods → removed node; a receiving node is kept in this pass."""
 
     def estimate_all_savings(self, candidates: Iterable[Candidate]) -> dict[str, Evaluation]:
         """Return ``estimate_savings`` of every candidate, most of them in one batch."""
@@ -138,8 +142,17 @@ class ConsolidationEvaluator:
             return self._apply_estimate(candidate, evaluation.estimate)
         return self.apply_simulated(candidates, fewest_nodes=True)
 
-    def apply_simulated(self, candidates: Sequence[Candidate], *, fewest_nodes: bool) -> Command | Evaluation:
-        """Apply the removal of nodes together, by scheduling simulation."""
+    def apply_simulated(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        fewest_nodes: bool,
+        excluded_targets: frozenset[str] = frozenset(),
+    ) -> Command | Evaluation:
+        """Apply the removal of nodes together, by scheduling simulation.
+
+        ``excluded_targets`` are nodes that receive none of their pods.
+        """
         results: list[Command | Evaluation] = []
 
         def keep_if(outcome: SimulationOutcome) -> bool:
@@ -147,11 +160,13 @@ class ConsolidationEvaluator:
             results.append(evaluation if command is None else command)
             return command is not None
 
+        excluded = self._simulation.get_indexes(excluded_targets)
         removed = self._get_indexes(candidates)
-        self._simulation.simulate(removed, fewest_nodes=fewest_nodes, keep_if=keep_if)
+        self._simulation.simulate(removed, fewest_nodes=fewest_nodes, excluded=excluded, keep_if=keep_if)
         (result,) = results
         if isinstance(result, Command):
-            self._record(result)
+            result = replace(result, excluded_targets=excluded_targets)
+            self._finish_command()
         return result
 
     def _get_indexes(self, candidates: Sequence[Candidate]) -> list[int]:
@@ -165,9 +180,22 @@ class ConsolidationEvaluator:
 
     def simulate_set(self, candidates: Sequence[Candidate], *, fewest_nodes: bool) -> Evaluation:
         """Return the saving of removing nodes together, by scheduling simulation."""
-        outcome = self._simulation.simulate(self._get_indexes(candidates), fewest_nodes=fewest_nodes)
+        result = self.simulate_command(candidates, fewest_nodes=fewest_nodes)
+        return Evaluation(result.saving) if isinstance(result, Command) else result
+
+    def simulate_command(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        fewest_nodes: bool,
+        excluded_targets: frozenset[str] = frozenset(),
+    ) -> Command | Evaluation:
+        """Return the command that removes nodes together, or why they are kept; change nothing."""
+        excluded = self._simulation.get_indexes(excluded_targets)
+        removed = self._get_indexes(candidates)
+        outcome = self._simulation.simulate(removed, fewest_nodes=fewest_nodes, excluded=excluded)
         command, evaluation = self._evaluate_outcome(candidates, outcome)
-        return evaluation if command is None else Evaluation(command.saving)
+        return evaluation if command is None else replace(command, excluded_targets=excluded_targets)
 
     def _apply_estimate(self, candidate: Candidate, estimate: Estimate) -> Command:
         """Apply an exact estimate without a new node: no simulation is needed."""
@@ -185,14 +213,12 @@ class ConsolidationEvaluator:
         simulation.trial.close([removed])
         placements = tuple(ExistingPlacement(name, pods) for name, pods in pods_by_target.items())
         command = Command(candidates=(candidate,), placements=placements, saving=candidate.price)
-        self._record(command)
+        self._finish_command()
         return command
 
-    def _record(self, command: Command) -> None:
+    def _finish_command(self) -> None:
         self.version += 1
         self.estimator.refresh()
-        for placement in command.placements:
-            self.receiving_nodes[placement.node] = command.candidates[0].name
 
     # -- Evaluate outcomes -----------------------------------------------------------------
 
@@ -215,8 +241,13 @@ class ConsolidationEvaluator:
             evaluation = self._check_thresholds(candidates, bound, Evaluation(bound))
             if bound > 0 and evaluation.code:
                 return None, evaluation
-            prices = self._offering_prices
-            replacements = narrow_replacements(outcome.new_nodes, candidates, self._settings, prices)
+            replacements = narrow_replacements(
+                outcome.new_nodes,
+                candidates,
+                self._settings,
+                self._offering_prices,
+                allow_existing_types=self._allow_existing_types,
+            )
             if replacements.code:
                 return None, Evaluation(code=replacements.code, message=replacements.message)
         saving = price - sum(node.price for node in replacements.nodes)

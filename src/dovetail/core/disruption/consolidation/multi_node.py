@@ -1,22 +1,17 @@
 """Multi-node consolidation: sets of nodes that are worth replacing only together.
 
-The waste of a node is its price minus the value of its pods. The value is the
-pods' share of the cheapest fleet, from the dual prices of a linear program. Sets
-consist of the most wasteful nodes; a scheduling simulation of each set decides.
+Sets consist of the most wasteful nodes (``pod_values``); a scheduling simulation of
+each set decides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.consolidation.evaluator import ConsolidationEvaluator
+from dovetail.core.disruption.consolidation.pod_values import PodValues
 from dovetail.core.disruption.simulation import SchedulingSimulation
-from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
-from dovetail.core.scheduling.arrays.types import Floats
-from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
 
 _SET_SIZES: Final = (2, 3, 4, 8, 16)
 _MAX_FEWEST_NODES: Final = 4
@@ -28,18 +23,15 @@ _PACKING_LOSS: Final = 0.04
 class MultiNodeSearch:
     """Searches the set of nodes with the highest saving per disruption cost."""
 
-    def __init__(self, evaluator: ConsolidationEvaluator, simulation: SchedulingSimulation) -> None:
+    def __init__(
+        self, evaluator: ConsolidationEvaluator, simulation: SchedulingSimulation, pod_values: PodValues
+    ) -> None:
         self._evaluator = evaluator
         self._simulation = simulation
-        self._pod_values = _PodValues(simulation)
+        self._pod_values = pod_values
         self._min_saving_per_cost = evaluator.min_saving_per_cost
         self._sizes: tuple[int, ...] = _SET_SIZES
         self._simulated_sets = 0
-
-    def get_waste(self, candidate: Candidate) -> float:
-        """Return an upper bound of what replacing a node can save, in USD per hour."""
-        node = self._simulation.node_indexes[candidate.name]
-        return candidate.price - self._pod_values.get_node_value(node)
 
     @property
     def is_exhausted(self) -> bool:
@@ -65,7 +57,11 @@ class MultiNodeSearch:
         return command
 
     def _search(self, candidates: Sequence[Candidate], allowed: Mapping[str, int]) -> Command | None:
-        waste = {candidate.name: self.get_waste(candidate) for candidate in candidates if candidate.price > 0}
+        waste = {
+            candidate.name: self._pod_values.get_waste(candidate)
+            for candidate in candidates
+            if candidate.price > 0
+        }
         wasteful = [candidate for candidate in candidates if waste.get(candidate.name, 0.0) > 0]
         best: tuple[float, Sequence[Candidate]] | None = None
         for node_set in self._generate_sets(wasteful, waste, allowed):
@@ -104,7 +100,7 @@ class MultiNodeSearch:
         by_waste = sorted(candidates, key=lambda candidate: (-waste[candidate.name], candidate.name))
         generated: set[frozenset[str]] = set()
         for order in (by_ratio, by_waste):
-            allowed = _limit_to_budgets(order, allowed_disruptions)
+            allowed = limit_to_budgets(order, allowed_disruptions)
             for size in self._sizes:
                 if size > len(allowed):
                     break
@@ -115,7 +111,8 @@ class MultiNodeSearch:
                     yield node_set
 
 
-def _limit_to_budgets(candidates: Iterable[Candidate], allowed: Mapping[str, int]) -> list[Candidate]:
+def limit_to_budgets(candidates: Iterable[Candidate], allowed: Mapping[str, int]) -> list[Candidate]:
+    """Return the first candidates that the budgets of their NodePools allow together."""
     remaining = dict(allowed)
     selected = []
     for candidate in candidates:
@@ -123,70 +120,3 @@ def _limit_to_budgets(candidates: Iterable[Candidate], allowed: Mapping[str, int
             remaining[candidate.pool.name] -= 1
             selected.append(candidate)
     return selected
-
-
-class _PodValues:
-    """Value of pods: their share of the cheapest fleet's price if nodes were divisible."""
-
-    def __init__(self, simulation: SchedulingSimulation) -> None:
-        self._simulation = simulation
-        self._problem = simulation.problem
-        totals: dict[tuple[int, ...], Floats] = {}
-        states: list[tuple[int, ...]] = []
-        for pod_class in simulation.trial.classes:
-            compiled = simulation.trial.placer.compile_class(pod_class, 0)
-            states.append(self._get_states(compiled.constraint))
-        counts = [0] * len(states)
-        for pods_by_class in simulation.pods_by_node.values():
-            for index, pods in pods_by_class.items():
-                counts[index] += len(pods)
-        for index, count in enumerate(counts):
-            if count:
-                total = totals.setdefault(states[index], np.zeros(len(self._problem.resource_names)))
-                total += self._get_requests(index) * count
-        values = {key: self._price_resources(key, total) for key, total in sorted(totals.items())}
-        self._class_values = [
-            float(values[key] @ self._get_requests(index)) if key in values else 0.0
-            for index, key in enumerate(states)
-        ]
-
-    def get_node_value(self, node: int) -> float:
-        """Return the value of a node's pods in USD per hour."""
-        pods_by_class = self._simulation.pods_by_node.get(node, {})
-        return sum(self._class_values[index] * len(pods) for index, pods in pods_by_class.items())
-
-    def _get_requests(self, index: int) -> Floats:
-        return self._simulation.trial.placer.compile_class(self._simulation.trial.classes[index], 0).requests
-
-    def _get_states(self, constraint: int) -> tuple[int, ...]:
-        """Return the states of new claims that satisfy a node constraint."""
-        space = self._problem.space
-        states = {space.narrow(root, constraint) for root in space.roots}
-        return tuple(sorted(states - {INFEASIBLE}))
-
-    def _price_resources(self, states: tuple[int, ...], total: Floats) -> Floats:
-        """Return dual prices of resources: no node holds more value than its price.
-
-        ``total`` are the requests of all pods that fit these states: [resources].
-        """
-        space = self._problem.space
-        allocatable, prices = [], []
-        for state in states:
-            table = space.tables[space.states[state].pool]
-            cost = space.cost[state][: len(table.rows)]
-            is_usable = np.isfinite(cost) & (table.alloc >= 0).all(axis=1)
-            allocatable.append(table.alloc[is_usable])
-            prices.append(cost[is_usable])
-        values = np.zeros(len(total))
-        is_requested = total > 0
-        if not sum(map(len, allocatable)) or not is_requested.any():
-            return values
-        # Share of the total requests that one node of each type holds: [types, resources].
-        shares = np.vstack(allocatable)[:, is_requested] / total[is_requested]
-        if not (shares > 0).any(axis=0).all():
-            return values
-        rows = int(is_requested.sum())
-        program = LinearProgram(np.ones(rows), np.full(rows, INFINITE))
-        program.add_dense_columns(np.concatenate(prices), shares)
-        values[is_requested] = np.maximum(program.solve().duals, 0.0) / total[is_requested]
-        return values

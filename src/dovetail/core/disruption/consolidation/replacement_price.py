@@ -88,15 +88,22 @@ def narrow_replacements(
     candidates: Sequence[Candidate],
     settings: ConsolidationSettings,
     price_cache: OfferingPriceCache,
+    *,
+    allow_existing_types: bool = False,
 ) -> PricedReplacements:
-    """Narrow replacements to types that are certainly cheaper than the candidates."""
+    """Narrow replacements to types that are certainly cheaper than the candidates.
+
+    With ``allow_existing_types``, several replacements may have types of candidates.
+    """
     price = sum(candidate.price for candidate in candidates)
     if any(candidate.price <= 0 for candidate in candidates):
         return PricedReplacements(code="no-price", message="its price is unknown")
     expected = sum(node.price for node in nodes)
     if expected >= price:
         return PricedReplacements(code="not-cheaper", message=_format_not_cheaper(expected, price))
-    replacement_filter = _ReplacementFilter(candidates, settings, price_cache, len(nodes))
+    replacement_filter = _ReplacementFilter(
+        candidates, settings, price_cache, len(nodes), allow_existing_types=allow_existing_types
+    )
     narrowed: list[PlannedNode] = []
     for node in nodes:
         # The sum of the maximum prices of all replacements stays below the candidates' price.
@@ -117,11 +124,14 @@ class _ReplacementFilter:
         settings: ConsolidationSettings,
         price_cache: OfferingPriceCache,
         replacement_count: int,
+        *,
+        allow_existing_types: bool,
     ) -> None:
         self._candidates = candidates
         self._settings = settings
         self._price_cache = price_cache
         self._replacement_count = replacement_count
+        self._allow_existing_types = allow_existing_types and replacement_count > 1
         capacity_types = {candidate.node.labels.get(label_keys.CAPACITY_TYPE) for candidate in candidates}
         self._all_spot = capacity_types <= {label_keys.SPOT}
 
@@ -136,7 +146,7 @@ class _ReplacementFilter:
             requirements = _require(requirements, label_keys.CAPACITY_TYPE, [label_keys.SPOT])
         prices = self._price_cache.get(requirements)
         types = [option for option in node.instance_types if prices.get_max_price(option) < max_price]
-        if len(self._candidates) > 1:
+        if len(self._candidates) > 1 and not self._allow_existing_types:
             types = _exclude_existing_types(types, prices, self._candidates, self._replacement_count)
         if not types:
             message = f"no sufficient instance type is certain to cost less than {max_price:.4f} USD per hour"
@@ -146,7 +156,7 @@ class _ReplacementFilter:
             requirements = _require(requirements, label_keys.CAPACITY_TYPE, [label_keys.SPOT])
             prices = self._price_cache.get(requirements)
             types = [instance_type for instance_type in types if prices.has_spot(instance_type)]
-        if is_spot_to_spot and len(self._candidates) == 1:
+        if is_spot_to_spot and self._replacement_count >= len(self._candidates):
             minimum = self._settings.min_spot_types
             if len(types) < minimum:
                 number = f"only {len(types)} cheaper spot instance types are sufficient"

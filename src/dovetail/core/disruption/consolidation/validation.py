@@ -1,6 +1,7 @@
 """Validation: evaluate consolidation commands again, shortly before they start."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.context import DisruptionContext
@@ -8,6 +9,9 @@ from dovetail.core.disruption.method import ValidationFailure, ValidationResult
 from dovetail.core.disruption.simulation import SchedulingSimulation, SimulationOutcome
 from dovetail.model.plan import PlannedNode
 from dovetail.model.settings import SchedulingSettings
+
+_FLEET_TOLERANCE: Final = 0.01
+"""Relative difference between the prices of two fleets that the solver may find."""
 
 
 def validate_commands(
@@ -69,7 +73,10 @@ class CommandValidator:
     def _simulate(self, command: Command) -> str:
         """Return how the simulation differs from the command; empty: it does not."""
         removed = [self._simulation.node_indexes[candidate.name] for candidate in command.candidates]
-        problem = ""
+        excluded = self._simulation.get_indexes(command.excluded_targets)
+        problem = self._find_full_target(command, removed)
+        if problem:
+            return problem
         # The command may come from either packing.
         for fewest_nodes in (True, False):
             problem = ""
@@ -79,16 +86,49 @@ class CommandValidator:
                 problem = _compare(command, outcome)
                 return not problem
 
-            self._simulation.simulate(removed, fewest_nodes=fewest_nodes, keep_if=is_equal)
+            self._simulation.simulate(removed, fewest_nodes=fewest_nodes, excluded=excluded, keep_if=is_equal)
             if not problem:
                 break
         return problem
 
+    def _find_full_target(self, command: Command, removed: Sequence[int]) -> str:
+        """Return which existing node has no room any more for its pods of a fleet; empty: none.
+
+        A command with up to one replacement is compared with its simulation instead.
+        """
+        if len(command.replacements) < 2:
+            return ""
+        simulation = self._simulation
+        nodes, trial = simulation.problem.nodes, simulation.trial
+        requests = {
+            pod.uid: trial.placer.compile_class(trial.classes[index], 0).requests
+            for index, pods in simulation.get_pods(removed).items()
+            for pod in pods
+        }
+        for placement in command.placements:
+            target = simulation.node_indexes.get(placement.node)
+            if target is None:
+                return f"Node {placement.node} is gone, which was to receive pods"
+            free = nodes.available[:, target] - nodes.used[:, target]
+            needed = sum(requests[pod.uid] for pod in placement.pods if pod.uid in requests)
+            if (needed > free).any():
+                return f"Node {placement.node} has no room any more for the pods that it was to receive"
+        return ""
+
 
 def _compare(command: Command, outcome: SimulationOutcome) -> str:
-    """Return in what a simulation is worse than the command; empty: in nothing."""
+    """Return in what a simulation is worse than the command; empty: in nothing.
+
+    Nodes of a fleet depend on each other and on every target, so that a small change in
+    the cluster leads to another fleet. One of the same price shows that the command is
+    still worth it; its own nodes still hold the pods that they were planned for.
+    """
     if outcome.blocked_reason:
         return outcome.blocked_reason
+    if len(command.replacements) > 1 and outcome.new_nodes:
+        if outcome.price <= command.replacement_price * (1 + _FLEET_TOLERANCE):
+            return ""
+        return f"new nodes cost {outcome.price:.4f} USD per hour now, not {command.replacement_price:.4f}"
     if len(outcome.new_nodes) != len(command.replacements):
         return f"{len(outcome.new_nodes)} new nodes are needed now, not {len(command.replacements)}"
     if not _can_launch(outcome.new_nodes, command.replacements):
