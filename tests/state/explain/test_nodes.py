@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from dovetail.core.disruption.command import KeepReason
+from dovetail.core.disruption.explain import TargetFleet
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy, Disruption
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
-from dovetail.state.explain.nodes import explain_cluster
+from dovetail.state.explain.nodes import compute_cluster_target, explain_cluster
+from tests.support.controllers.cloud_provider import TYPE
+from tests.support.controllers.disruption import DisruptionEnvironment, an_instance_type
 from tests.support.controllers.environment import ControllerEnvironment
 from tests.support.controllers.running_nodes import add_owner, add_pod, add_running_node
 from tests.support.kube import manifests
@@ -126,3 +129,30 @@ def test_equal_caches_give_equal_explanations() -> None:
     add_pod(env, owner=add_owner(env, "ReplicaSet"))
 
     assert explain(env) == explain(env)
+
+
+def test_target_names_the_cheapest_fleet_for_the_pods_of_all_candidates() -> None:
+    """Two nodes of 1 USD/h whose budget is used up; four of 0.1 USD/h hold their pods."""
+    env = DisruptionEnvironment(
+        (an_instance_type("m5.large", cpu=2, price=0.1), an_instance_type(TYPE, cpu=4, price=1.0))
+    )
+    env.add_pool(budgets=(Budget(nodes="0"),))
+    for node in ("node-a", "node-b"):
+        env.add_node(node)
+        for number in range(2):
+            env.add_app_pod(f"{node}-{number}", node, cpu="1500m")
+    env.wait(60)
+
+    target = compute_cluster_target(env.cache, lambda _: env.cloud.types, env.now)
+
+    assert (target.nodes, target.price) == (2, pytest.approx(2.0))
+    assert (target.target_nodes, target.target_price) == (4, pytest.approx(0.4))
+
+
+def test_target_of_a_cluster_without_candidates_is_what_it_is() -> None:
+    env = an_environment(policy=ConsolidationPolicy.WHEN_EMPTY)
+    add_pod(env, owner=add_owner(env, "ReplicaSet"))
+
+    target = compute_cluster_target(env.cache, lambda _: DEFAULT_TYPES, env.now)
+
+    assert target == TargetFleet(nodes=0, price=0, target_nodes=0, target_price=0)

@@ -30,7 +30,7 @@ from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.explain.blockers import Objects, compute_savings, group_by_blocker, mark_consolidatable
-from dovetail.state.explain.nodes import explain_cluster
+from dovetail.state.explain.nodes import compute_cluster_target, explain_cluster
 from dovetail.state.snapshot import build_provisioning_snapshot
 
 _MAX_BLOCKERS: Final = 20
@@ -57,8 +57,11 @@ def node(name: str | None, output: str, **options: Any) -> None:
     with progress("Evaluating every node"):
         reasons = explain_cluster(cluster.cache, cluster.get_instance_types, cluster.now)
     if name is None:
-        ranked = Nodes(nodes=sorted(reasons, key=lambda reason: (-reason.price, reason.node)))
-        _show(output, ranked, format_nodes(ranked.nodes, cluster.prices), cluster)
+        ranked = Nodes(
+            nodes=sorted(reasons, key=lambda reason: (-reason.price, reason.node)),
+            target=compute_cluster_target(cluster.cache, cluster.get_instance_types, cluster.now),
+        )
+        _show(output, ranked, format_nodes(ranked, cluster.prices), cluster)
         return
     (reason,) = [reason for reason in reasons if reason.node == name]
     explanation = _explain_node(cluster, reason)

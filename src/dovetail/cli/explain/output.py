@@ -3,7 +3,7 @@
 Field names are stable: add, never rename.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from rich.text import Text
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import HOURS_PER_MONTH
 from dovetail.core.disruption.command import KeepReason
+from dovetail.core.disruption.explain import TargetFleet
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import UnschedulableReason
 from dovetail.state.explain.blockers import BlockedSavings
@@ -23,6 +24,8 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     """All nodes, the most expensive first."""
 
     nodes: list[KeepReason]
+    target: TargetFleet
+    """What consolidation is heading for."""
 
 
 class NodeExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,8 +75,9 @@ class Blockers(msgspec.Struct, frozen=True, kw_only=True):
     """USD per hour that consolidation saves without removing a blocker."""
 
 
-def format_nodes(reasons: Sequence[KeepReason], prices: str) -> Iterable[Text]:
-    """Yield a line per node, and the total."""
+def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
+    """Yield a line per node, the total, and the target of consolidation."""
+    reasons = explained.nodes
     if not reasons:
         yield Text("There are no nodes.")
         return
@@ -87,7 +91,16 @@ def format_nodes(reasons: Sequence[KeepReason], prices: str) -> Iterable[Text]:
     unpriced = sum(not _has_price(reason) for reason in reasons)
     uncounted = f"; {unpriced:,} without a price are not counted" if unpriced else ""
     yield Text(f"{len(reasons):,} nodes, {_per_hour(total)}{uncounted}.", style="bold")
+    if explained.target.target_price < explained.target.price:
+        yield Text(_describe_target(explained.target))
     yield _format_source(prices)
+
+
+def _describe_target(target: TargetFleet) -> str:
+    return (
+        f"{target.nodes:,} of them, {target.price:,.2f} USD/h, may be replaced: "
+        f"could be {target.target_nodes:,} nodes for {target.target_price:,.2f} USD/h."
+    )
 
 
 def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:

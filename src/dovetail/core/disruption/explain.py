@@ -20,6 +20,7 @@ from dovetail.core.disruption.command import Command, KeepReason
 from dovetail.core.disruption.context import DisruptionContext
 from dovetail.core.disruption.method import NOT_ELIGIBLE, Eligibility, Method, MethodInput
 from dovetail.core.disruption.registry import METHODS
+from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
@@ -65,6 +66,40 @@ def explain_nodes(state_nodes: Iterable[StateNode], context: ExplainContext) -> 
     for method, several in candidates.items():
         reasons += _explain_together(method, tuple(several), context)
     return tuple(sorted(reasons, key=lambda reason: reason.node))
+
+
+class TargetFleet(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes that consolidation may replace, and the cheapest fleet for their pods."""
+
+    nodes: int
+    price: float
+    """USD per hour of these nodes."""
+    target_nodes: int
+    """Number of nodes that a plan from scratch launches for their pods."""
+    target_price: float
+    """USD per hour of the target; equal to ``price`` if nothing is cheaper."""
+
+
+def compute_target_fleet(state_nodes: Iterable[StateNode], context: ExplainContext) -> TargetFleet:
+    """Return what the candidates of consolidation could be, whatever budgets allow now.
+
+    Their pods are placed as if no candidate existed, on other nodes and on new ones.
+    """
+    candidates: list[Candidate] = []
+    for state_node in state_nodes:
+        result = _explain_alone(state_node, context) if state_node.node is not None else None
+        if isinstance(result, tuple) and result[0].reason is DisruptionReason.UNDERUTILIZED:
+            candidates.append(result[1])
+    disruption_context = context.create_context(tuple(candidates))
+    simulation = SchedulingSimulation(disruption_context, context.scheduling)
+    present = [candidate for candidate in candidates if candidate.name in simulation.node_indexes]
+    outcome = simulation.simulate_removal([candidate.name for candidate in present])
+    price = sum(candidate.price for candidate in present)
+    if not outcome.is_schedulable or outcome.price >= price:
+        return TargetFleet(nodes=len(present), price=price, target_nodes=len(present), target_price=price)
+    return TargetFleet(
+        nodes=len(present), price=price, target_nodes=len(outcome.new_nodes), target_price=outcome.price
+    )
 
 
 def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason | tuple[Method, Candidate]:

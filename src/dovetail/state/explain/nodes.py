@@ -12,7 +12,7 @@ from dovetail.core.disruption.budgets import (
 from dovetail.core.disruption.candidates import Candidate, CandidateContext, StateNode
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.context import DisruptionContext, is_within_consolidate_after
-from dovetail.core.disruption.explain import ExplainContext, explain_nodes
+from dovetail.core.disruption.explain import ExplainContext, TargetFleet, compute_target_fleet, explain_nodes
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
@@ -39,6 +39,33 @@ def explain_cluster(
     With ``ignore_limits``, as if budgets allowed all nodes at once and all
     ``consolidateAfter`` had passed: the result that is reached in the end.
     """
+    context = _create_context(
+        cache, get_instance_types, now, settings=settings, scheduling=scheduling, ignore_limits=ignore_limits
+    )
+    return explain_nodes((_get_state_node(cache, node) for node in cache.nodes()), context)
+
+
+def compute_cluster_target(
+    cache: ClusterCache,
+    get_instance_types: GetInstanceTypes,
+    now: datetime,
+    *,
+    scheduling: SchedulingSettings | None = None,
+) -> TargetFleet:
+    """Return the cheapest fleet for the pods of all nodes that consolidation may replace."""
+    context = _create_context(cache, get_instance_types, now, scheduling=scheduling, ignore_limits=True)
+    return compute_target_fleet((_get_state_node(cache, node) for node in cache.nodes()), context)
+
+
+def _create_context(
+    cache: ClusterCache,
+    get_instance_types: GetInstanceTypes,
+    now: datetime,
+    *,
+    settings: ConsolidationSettings | None = None,
+    scheduling: SchedulingSettings | None = None,
+    ignore_limits: bool,
+) -> ExplainContext:
     types = {pool.name: get_instance_types(pool) for pool in cache.pools()}
     index = InstanceTypeIndex()
 
@@ -71,7 +98,7 @@ def explain_cluster(
     )
     pools = cache.pools()
     budget_errors = {pool.name: "; ".join(validate_budgets(pool.disruption.budgets)) for pool in pools}
-    context = ExplainContext(
+    return ExplainContext(
         candidates=candidate_context,
         count_allowed=count_allowed,
         budget_errors={name: errors for name, errors in budget_errors.items() if errors},
@@ -79,7 +106,6 @@ def explain_cluster(
         settings=settings or ConsolidationSettings(),
         scheduling=scheduling or SchedulingSettings(),
     )
-    return explain_nodes((_get_state_node(cache, node) for node in cache.nodes()), context)
 
 
 def _get_state_node(cache: ClusterCache, node: NodeObject) -> StateNode:
