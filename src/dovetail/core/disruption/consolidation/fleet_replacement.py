@@ -23,16 +23,23 @@ MIN_NODE_AGE: Final = timedelta(days=1)
 """Younger nodes are not replaced: a step is not worth it if the load changes every hour."""
 _MAX_NODES: Final = 32
 """Nodes that one step replaces: a launch that fails rolls back the whole step."""
+_MIN_FLEET_WASTE: Final = 0.04
+"""Share of the price of all candidates from which a fleet is worth replacing."""
 _MIN_WASTE: Final = 0.03
 """Share of its price from which a node is wasteful; less is lost again by packing."""
 _MIN_EXCLUDED_WASTE: Final = 0.1
 """Share of its price from which a later step is sure to replace a node."""
 _MIN_SAVING: Final = 0.05
 """Share of the price of its nodes that a step must save: it evicts all of their pods."""
+_MIN_SET_WASTE: Final = 0.08
+"""Share of their price that a set wastes at least: part of the waste is lost again by packing."""
 _SUFFICIENT_SHARE: Final = 0.9
 """Share of the waste; a step that saves less is tried with more targets for its pods."""
 _MAX_SIMULATIONS: Final = 8
-"""Simulated steps per pass; the next pass follows at once."""
+"""Simulated steps per pass; in large clusters fewer, because each takes longer."""
+_MIN_SIMULATIONS: Final = 2
+_SIMULATED_NODES: Final = 2000
+"""Nodes in all simulations of a pass together."""
 
 
 class _Step(NamedTuple):
@@ -52,16 +59,24 @@ class FleetReplacementSearch:
         self._prices = {candidate.name: candidate.price for candidate in simulation.context.candidates}
         self._now = simulation.context.snapshot.now
         self._pod_values = pod_values
+        affordable = _SIMULATED_NODES // max(1, simulation.problem.nodes.existing_count)
+        self._max_simulations = max(_MIN_SIMULATIONS, min(_MAX_SIMULATIONS, affordable))
         self._simulated_steps = 0
         self._unapplied: Command | None = None
 
     @property
     def is_exhausted(self) -> bool:
         """True if enough steps were simulated for one pass."""
-        return self._simulated_steps >= _MAX_SIMULATIONS
+        return self._simulated_steps >= self._max_simulations
 
     def bound_saving(self, candidates: Sequence[Candidate], allowed: Mapping[str, int]) -> float:
-        """Return an upper bound of what all steps within budgets save, in USD per hour."""
+        """Return an upper bound of what all steps within budgets save, in USD per hour.
+
+        0: the fleet is as good as a plan from scratch, as far as packing allows.
+        """
+        total = sum(map(self._pod_values.get_waste, candidates))
+        if total < _MIN_FLEET_WASTE * sum(candidate.price for candidate in candidates):
+            return 0.0
         waste = self._get_waste(candidates)
         return sum(waste[candidate.name] for candidate in _rank_candidates(candidates, waste, allowed))
 
@@ -116,13 +131,14 @@ class FleetReplacementSearch:
     ) -> Iterator[_Step]:
         """Yield steps that replace these nodes, with different targets for their pods."""
         bound = sum(waste[candidate.name] for candidate in node_set)
-        min_saving = _MIN_SAVING * sum(candidate.price for candidate in node_set)
+        price = sum(candidate.price for candidate in node_set)
+        min_saving, min_bound = _MIN_SAVING * price, _MIN_SET_WASTE * price
         others = waste.keys() - {candidate.name for candidate in node_set}
         replaced_later = frozenset(
             name for name in others if waste[name] > _MIN_EXCLUDED_WASTE * self._prices[name]
         )
         for excluded_targets in dict.fromkeys((replaced_later, frozenset[str]())):
-            if bound <= max(min_saving, min_score) or self.is_exhausted:
+            if bound <= max(min_bound, min_score) or self.is_exhausted:
                 return
             self._simulated_steps += 1
             command = self._evaluator.simulate_command(
