@@ -25,7 +25,7 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: list[KeepReason]
     target: TargetFleet
-    """What consolidation is heading for."""
+    """The fleet that consolidation is heading for."""
 
 
 class NodeExplanation(msgspec.Struct, frozen=True, kw_only=True):

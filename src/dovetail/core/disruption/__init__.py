@@ -13,7 +13,7 @@
         emptiness      delete empty nodes
         static drift   replace drifted nodes of static NodePools, one for one
         drift          replace drifted nodes, by scheduling simulation
-        consolidation  delete or replace for a lower price: single nodes, then sets
+        consolidation  delete or replace for a lower price: single nodes, sets, fleets
         |
         v
     Command (candidates, placements, replacements) or KeepReason per node

@@ -81,7 +81,7 @@ class TargetFleet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compute_target_fleet(state_nodes: Iterable[StateNode], context: ExplainContext) -> TargetFleet:
-    """Return what the candidates of consolidation could be, whatever budgets allow now.
+    """Return what consolidation could reach, whatever budgets allow now.
 
     Their pods are placed as if no candidate existed, on other nodes and on new ones.
     """

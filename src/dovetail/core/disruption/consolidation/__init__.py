@@ -13,8 +13,13 @@ Three ways answer the question "what replaces these nodes?", from fast to exact:
     consolidate ---- estimate_savings ----> ConsolidationEvaluator --+--> BatchEstimator
         |                                       |                    +--> Estimator
         +-- multi_node (sets) -- simulate_set --+                    +--> SchedulingSimulation
+        +-- fleet_replacement ------------------+
         v
     Command -> validation
+
+A pass is planned twice: single nodes and small sets first; then, if nodes cost much
+more than the value of their pods (``pod_values``), as a step towards a cheaper fleet
+(``fleet_replacement``). The better plan is taken.
 
 Invariant: an estimate ignores topology, host ports, volumes and preferences. Its
 price is therefore a lower bound, and its saving an upper bound. A candidate that

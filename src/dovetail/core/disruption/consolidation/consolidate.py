@@ -2,7 +2,8 @@
 
 Commands are selected by saving per disruption cost, each evaluated in the cluster
 as it is after the commands before it. The pass ends when no candidate reaches the
-threshold or the budgets are used up.
+threshold or the budgets are used up. Fleet replacement is an alternative to these
+commands; the better of both is the result.
 """
 
 import heapq

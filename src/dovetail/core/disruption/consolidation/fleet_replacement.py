@@ -1,9 +1,9 @@
-"""Fleet replacement: wasteful nodes make way for the cheapest fleet, step by step.
+"""Fleet replacement: a cheaper fleet replaces wasteful nodes, step by step.
 
 The target is the fleet that a plan from scratch would launch for all pods. It is
 reached in steps. A step replaces as many of the most wasteful nodes as budgets allow,
-by the fleet that the solver finds for their pods; it pays for itself, or it is not
-taken. Nodes that later steps will replace receive no pods: otherwise pods would move
+by the fleet that the solver finds for their pods. Each step must be worth its
+evictions. Nodes that later steps will replace receive no pods: otherwise pods would move
 twice.
 """
 
@@ -59,8 +59,8 @@ class FleetReplacementSearch:
         self._prices = {candidate.name: candidate.price for candidate in simulation.context.candidates}
         self._now = simulation.context.snapshot.now
         self._pod_values = pod_values
-        affordable = _SIMULATED_NODES // max(1, simulation.problem.nodes.existing_count)
-        self._max_simulations = max(_MIN_SIMULATIONS, min(_MAX_SIMULATIONS, affordable))
+        limit = _SIMULATED_NODES // max(1, simulation.problem.nodes.existing_count)
+        self._max_simulations = max(_MIN_SIMULATIONS, min(_MAX_SIMULATIONS, limit))
         self._simulated_steps = 0
         self._unapplied: Command | None = None
 
@@ -81,7 +81,7 @@ class FleetReplacementSearch:
         return sum(waste[candidate.name] for candidate in _rank_candidates(candidates, waste, allowed))
 
     def apply_best(self, candidates: Sequence[Candidate], allowed: Mapping[str, int]) -> Command | None:
-        """Return the best step; None: no step pays for itself.
+        """Return the best step; None: no step is worth its evictions.
 
         It is applied only if another step follows, because that takes a simulation.
         """
@@ -165,7 +165,7 @@ def _rank_candidates(
 
 
 def _alternate_types(candidates: Sequence[Candidate], waste: Mapping[str, float]) -> dict[str, float]:
-    """Return a rank that alternates between instance types, the most wasteful node of each first.
+    """Return a rank: the most wasteful node of each instance type, then the next.
 
     Pods of different types are more likely to fill new nodes together: those of
     memory-optimized nodes need memory, those of compute-optimized ones CPU.

@@ -92,7 +92,7 @@ class CommandValidator:
         return problem
 
     def _find_full_target(self, command: Command, removed: Sequence[int]) -> str:
-        """Return which existing node has no room any more for its pods of a fleet; empty: none.
+        """Return which target of a fleet's pods has no room any more; empty: none.
 
         A command with up to one replacement is compared with its simulation instead.
         """
