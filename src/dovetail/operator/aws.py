@@ -275,10 +275,12 @@ async def record_launch_request(
         ]
     )
     for claim, result in zip(claims, results, strict=True):
-        if isinstance(result, Exception):
+        if isinstance(result, DovetailError):
             # Not as it is: the other claims of the request would seem to be deleted, too.
             message = f"the launch request cannot be recorded on nodeclaim {claim.name}: {result}"
             raise CreateError("LaunchFailed", message) from result
+        if isinstance(result, Exception):
+            raise result
 
 
 def _require_region(aws: AwsSession) -> None:

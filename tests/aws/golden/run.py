@@ -273,13 +273,18 @@ class _Loop(AsyncioEventLoop):
 
 
 class _DnsService:
-    """An API server with the Service kube-dns only."""
+    """An API server with the Service kube-dns; it accepts patches of NodeClaims."""
 
     def __init__(self, address: str) -> None:
         self._address = address
 
     async def get(self, *_: object) -> dict[str, Any]:
         return {"spec": {"clusterIP": self._address}}
+
+    async def patch(
+        self, _: object, name: str, patch: dict[str, Any], *__: object, **___: object
+    ) -> dict[str, Any]:
+        return {"metadata": {"name": name, "resourceVersion": "1", **patch["metadata"]}, "spec": {}}
 
 
 class _SharedSession(boto3.Session):
