@@ -1,7 +1,7 @@
 """Run the AWS launch path under chaos in virtual time, and print the figures.
 
-20 % of AWS calls are throttled, 10 % take effect but their response is lost, 5 % of
-offerings have no capacity, and the process is killed every 30 s. The exit code is 1 if an
+20 % of AWS calls are throttled, 10 % of the others take effect but their response is
+lost, 5 % of offerings have no capacity, and the process is killed every 30 s. The exit code is 1 if an
 instance was launched twice or leaked, or if anything else did not hold.
 """
 

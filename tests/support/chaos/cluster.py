@@ -69,7 +69,8 @@ class ChaosCluster:
             seed=self.random.getrandbits(60),
             on_start_failure=self._handle_start_failure,
         )
-        lifetime = self.random.uniform(0.4, 1.6) * KILL_INTERVAL
+        # With the restart and the wait for a launch, 30 s on average from kill to kill.
+        lifetime = self.random.uniform(0.3, 1.3) * KILL_INTERVAL
         self.clock.call_later(lifetime, lambda: self._kill_soon(process))
 
     def _kill_soon(self, process: OperatorProcess) -> None:
