@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dovetail.cli.explain.output import Nodes, format_nodes
 from dovetail.cli.main import cli
+from dovetail.core.disruption.command import KeepReason
+from dovetail.core.disruption.explain import TargetFleet
 from dovetail.ports.api_resources import DEPLOYMENTS, NODES, PODS, RESOURCES
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.apiserver.storage.frozen_object import thaw
@@ -227,3 +230,21 @@ def test_a_dump_and_a_kubeconfig_exclude_each_other(held: str) -> None:
 
     assert result.exit_code == 1
     assert "not both" in result.stderr
+
+
+def test_the_table_names_the_fleet_that_consolidation_is_heading_for() -> None:
+    reasons = [KeepReason(node="n", price=19.8, code="not-cheaper", message="it would save nothing")]
+    target = TargetFleet(nodes=1, price=19.8, target_nodes=8, target_price=13.61)
+
+    lines = [str(line) for line in format_nodes(Nodes(nodes=reasons, target=target), "bundled")]
+
+    assert "1 of them, 19.80 USD/h, may be replaced: could be 8 nodes for 13.61 USD/h." in lines
+
+
+def test_a_target_that_saves_nothing_is_not_shown() -> None:
+    reasons = [KeepReason(node="n", price=19.8, code="not-cheaper", message="it would save nothing")]
+    target = TargetFleet(nodes=1, price=19.8, target_nodes=1, target_price=19.8)
+
+    lines = [str(line) for line in format_nodes(Nodes(nodes=reasons, target=target), "bundled")]
+
+    assert not any("could be" in line for line in lines)
