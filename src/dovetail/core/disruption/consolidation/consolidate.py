@@ -28,8 +28,6 @@ from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
 _DEFERRED: Final = Evaluation(
     code="young", message="other nodes can take its pods once their consolidateAfter has passed"
 )
-_MIN_SAVING_RATIO: Final = 1.0
-"""Saving per disruption cost of fleet replacements, relative to other commands."""
 _TOLERANCE: Final = 1e-9
 """USD per hour, and relative difference between prices."""
 
@@ -124,13 +122,13 @@ class _PassPlanner:
 
 
 def _is_better(fleet: Sequence[Command], others: Sequence[Command]) -> bool:
-    """Return True if fleet replacements save more, and not by far less per disruption cost."""
+    """Return True if fleet replacements save more, in total and per disruption cost."""
     saving, fleet_saving = _get_saving(others), _get_saving(fleet)
     if fleet_saving <= saving:
         return False
     cost = sum(command.disruption_cost for command in others)
     fleet_cost = sum(command.disruption_cost for command in fleet)
-    return not others or fleet_saving / fleet_cost > _MIN_SAVING_RATIO * saving / cost
+    return not others or fleet_saving / fleet_cost > saving / cost
 
 
 def _get_saving(commands: Iterable[Command]) -> float:
