@@ -159,7 +159,14 @@ def add_attached_volume(env: ControllerEnvironment, name: str = "volume", *, nod
     """Add a volume that is attached to a node; its claim has the same name."""
     env.add(
         PERSISTENT_VOLUME_CLAIMS,
-        {"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": f"pv-{name}"}},
+        {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "volumeName": f"pv-{name}",
+            },
+        },
     )
     env.add(
         VOLUME_ATTACHMENTS,
