@@ -13,6 +13,9 @@ NOMINATED: Final = EventReason("Nominated", rate=EventRate(burst=10, per_second=
 FAILED_SCHEDULING: Final = EventReason(
     "FailedScheduling", is_warning=True, dedupe_timeout=timedelta(minutes=5)
 )
+NO_COMPATIBLE_INSTANCE_TYPES: Final = EventReason(
+    "NoCompatibleInstanceTypes", is_warning=True, dedupe_timeout=timedelta(minutes=1)
+)
 
 # NodeClaim lifecycle.
 INSUFFICIENT_CAPACITY: Final = EventReason("InsufficientCapacityError", is_warning=True)

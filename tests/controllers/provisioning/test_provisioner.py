@@ -186,6 +186,21 @@ def test_unschedulable_pod_gets_an_event_and_is_retried_after_ten_seconds() -> N
     assert env.metrics.total("karpenter_scheduler_unschedulable_pods_count") == 1
 
 
+def test_nodepool_whose_min_values_exclude_every_type_gets_an_event() -> None:
+    env = ProvisioningEnvironment().start(pool=False)
+    key = "node.kubernetes.io/instance-type"
+    many = RequirementSpec(key, Operator.EXISTS, min_values=50)
+    env.add_pool(template=NodeTemplate(requirements=(many,)))
+
+    env.add_pending_pod()
+    env.wait(3)
+
+    [event] = [event for event in env.events.published if event.name == "default"]
+    assert (event.reason, event.warning) == ("NoCompatibleInstanceTypes", True)
+    assert "minValues exclude all available instance types" in event.message
+    assert f"{key}: " in event.message
+
+
 def test_pods_with_the_same_reason_share_a_log_line_and_each_get_an_event() -> None:
     env = ProvisioningEnvironment().start()
 

@@ -8,9 +8,11 @@ import re
 
 import pytest
 
+from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
-from tests.support.scheduling.builders import a_daemon_set, a_node, a_pod, a_pool, taint, tolerate
+from dovetail.model.settings import MinValuesPolicy
+from tests.support.scheduling.builders import a_daemon_set, a_node, a_pod, a_pool, cluster, taint, tolerate
 from tests.support.scheduling.instance_types import DEFAULT_TYPES, GPU_A, Z1, Z2, Z3, a_type, offerings
 from tests.support.scheduling.unschedulable import says, the_only_reason
 
@@ -210,3 +212,43 @@ def test_min_values_say_how_many_there_would_have_to_be_and_how_many_there_are()
 
     assert reason.constraint is Constraint.MIN_VALUES
     assert says(reason, label_keys.INSTANCE_TYPE, "9", str(len(DEFAULT_TYPES)))
+
+
+# --- NodePools that exclude every instance type ----------------------------------------------
+
+
+def test_nodepools_whose_requirements_exclude_every_type_are_named() -> None:
+    snapshot = cluster(
+        pools=[
+            a_pool("usable"),
+            a_pool("misspelt", [(label_keys.INSTANCE_TYPE, "In", ["m5.lagre"])]),
+            a_pool("nowhere", [(label_keys.ZONE, "In", ["mars-1a"])]),
+        ]
+    )
+
+    excluded = find_nodepools_without_types(snapshot, MinValuesPolicy.STRICT)
+
+    assert sorted(excluded) == ["misspelt", "nowhere"]
+    assert all("requirements exclude all" in message for message in excluded.values())
+
+
+@pytest.mark.parametrize(("policy", "names"), [("Strict", ["diverse"]), ("BestEffort", [])])
+def test_nodepools_whose_min_values_cannot_be_met_are_named_unless_they_are_relaxed(
+    policy: str, names: list[str]
+) -> None:
+    pool = a_pool("diverse", [(label_keys.INSTANCE_TYPE, "Exists", [], 50)])
+
+    excluded = find_nodepools_without_types(cluster(pools=[pool]), MinValuesPolicy(policy))
+
+    assert list(excluded) == names
+    assert all(
+        f"{label_keys.INSTANCE_TYPE}: {len(DEFAULT_TYPES)} of 50" in text for text in excluded.values()
+    )
+
+
+def test_a_nodepool_without_available_offerings_is_named() -> None:
+    sold_out = a_type("sold-out", offered=offerings(1.0, closed=True))
+
+    excluded = find_nodepools_without_types(cluster(types=[sold_out]), MinValuesPolicy.STRICT)
+
+    assert list(excluded) == ["default"]

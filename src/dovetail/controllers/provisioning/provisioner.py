@@ -12,7 +12,7 @@ from typing import Final
 
 from dovetail.codec.karpenter.nodeclaims import encode_nodeclaim
 from dovetail.controllers.context import ControllerBase, ControllerContext
-from dovetail.controllers.event_reasons import FAILED_SCHEDULING, NOMINATED
+from dovetail.controllers.event_reasons import FAILED_SCHEDULING, NO_COMPATIBLE_INSTANCE_TYPES, NOMINATED
 from dovetail.controllers.provisioning.batch_window import Batch
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
@@ -25,11 +25,13 @@ from dovetail.core.provisioning import (
     is_provisionable,
 )
 from dovetail.core.scheduling.solver import solve
+from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
 from dovetail.model.karpenter.capacitybuffer import is_buffer_pod
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import Node
 from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, UnschedulablePod
+from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, PODS
 from dovetail.ports.metrics import (
     NODECLAIMS_CREATED,
@@ -154,6 +156,8 @@ class Provisioner(ControllerBase):
                 if not is_buffer_pod(result.pod) and (is_ready or _has_waited(result.pod, now))
             ]
         )
+        if plan.unschedulable:
+            self._publish_pools_without_types(snapshot)
         self._record_metrics(pods, plan, since=now)
         if errors:
             # Created NodeClaims are in the cache; the retry schedules the remaining pods.
@@ -238,6 +242,14 @@ class Provisioner(ControllerBase):
                 nodes=len(unready),
                 pods=sum(len(placement.pods) for placement in unready),
             )
+
+    def _publish_pools_without_types(self, snapshot: ClusterSnapshot) -> None:
+        excluded = find_nodepools_without_types(snapshot, self._settings.min_values_policy)
+        for pool in snapshot.nodepools:
+            if pool.name in excluded:
+                self._events.publish(
+                    pool, NO_COMPATIBLE_INSTANCE_TYPES, f"NodePool {pool.name}: {excluded[pool.name]}"
+                )
 
     def _record_metrics(self, pods: Sequence[Pod], plan: Plan, *, since: datetime) -> None:
         now = self._loop.now()

@@ -12,6 +12,7 @@ from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.constraints.min_values import PoolMinValues
 from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyRule
 from dovetail.core.scheduling.domains import DomainAssignment
 from dovetail.core.scheduling.placer import Placer
@@ -22,6 +23,7 @@ from dovetail.model.kube.requirements import Requirement, RequirementConflict, R
 from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from dovetail.model.kube.taints import Taint, find_untolerated_taint
 from dovetail.model.plan import Constraint, UnschedulableReason
+from dovetail.model.settings import MinValuesPolicy
 from dovetail.model.snapshot import ClusterSnapshot
 
 _Reason = tuple[Constraint, str]
@@ -34,6 +36,29 @@ _RULES = {
     RuleKind.AFFINITY: Constraint.POD_AFFINITY,
     RuleKind.ANTI_AFFINITY: Constraint.POD_ANTI_AFFINITY,
 }
+
+
+def find_nodepools_without_types(snapshot: ClusterSnapshot, policy: MinValuesPolicy) -> dict[str, str]:
+    """Return NodePools whose own requirements exclude every instance type, and why."""
+    excluded = {}
+    for pool in snapshot.nodepools:
+        table = NodePoolTable(pool, snapshot.instance_types.get(pool.name, ()), ())
+        rows, columns = np.ones(len(table.rows), dtype=bool), np.ones(len(table.columns), dtype=bool)
+        for requirement in table.requirements.values():
+            rows &= table.rows_matching(requirement)
+            columns &= table.columns_matching(requirement)
+        available = rows & (np.isfinite(table.price) & columns).any(axis=1)
+        for row, _ in table.reserved:
+            available[row] |= rows[row]
+        if not available.any():
+            excluded[pool.name] = "its requirements exclude all available instance types"
+            continue
+        min_values = PoolMinValues(table)
+        if policy is MinValuesPolicy.STRICT and not min_values.is_met(available, min_values.required):
+            counts = min_values.count_values(available)
+            short = [f"{key}: {counts[key]} of {low}" for key, low in min_values.required.items()]
+            excluded[pool.name] = f"its minValues exclude all available instance types ({', '.join(short)})"
+    return excluded
 
 
 class UnschedulableExplainer:
