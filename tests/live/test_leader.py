@@ -90,6 +90,23 @@ def test_a_leader_paused_longer_than_its_lease_exits_without_another_write(
     assert len(installation.running_instances()) == len(installation.claims())
 
 
+def test_with_a_short_lease_another_replica_leads_within_seconds_of_a_crash(
+    installation: Installation,
+) -> None:
+    short = ("--leader-election-lease-seconds", "5")
+    installation.start_replica(*short)
+    installation.start_replica(*short)
+    first = wait_for_leader(installation)
+    other = next(replica for replica in installation.replicas if replica is not first)
+    wait_for(
+        "the other stands by", lambda: bool(other.lines_with("another replica is the leader; standing by"))
+    )
+
+    first.kill()
+    # Less than the default lease lasts: 5 s, and a retry.
+    wait_for("the other leads", lambda: bool(other.lines_with("became the leader")), seconds=12)
+
+
 @pytest.mark.slow
 def test_a_leader_killed_twenty_times_leaks_no_instance_and_launches_none_twice(
     installation: Installation,

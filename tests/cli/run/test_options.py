@@ -32,6 +32,7 @@ def test_defaults_are_karpenters() -> None:
         "disable_cluster_state_observability": False,
         "leader_election_name": "karpenter-leader-election",
         "leader_election_namespace": "",
+        "leader_election_lease_seconds": 15,
         "log_level": "info",
         "batch_max_duration": timedelta(seconds=10),
         "batch_idle_duration": timedelta(seconds=1),

@@ -15,6 +15,7 @@ from dovetail.kube.leaderelection.lease import (
     LeaseCandidate,
     LeaseRecord,
     LeaseTiming,
+    scale_timing,
 )
 from dovetail.simulator.environment import SeededRandomSource
 
@@ -28,11 +29,13 @@ class Lease:
         self.record: LeaseRecord | None = None
         self._revision = 0
 
-    def write(self, holder: str, *, onto: LeaseRecord | None) -> LeaseRecord | None:
+    def write(
+        self, holder: str, *, onto: LeaseRecord | None, timing: LeaseTiming = TIMING
+    ) -> LeaseRecord | None:
         if onto != self.record:
             return None
         self._revision += 1
-        duration = 15.0 if holder else RELEASED_DURATION
+        duration = timing.lease_duration if holder else RELEASED_DURATION
         self.record = LeaseRecord(holder=holder, duration=duration, resource_version=str(self._revision))
         return self.record
 
@@ -74,8 +77,9 @@ class Try(NamedTuple):
 class Replica:
     """Does what an elector does, as slowly as the test says."""
 
-    def __init__(self, name: str, clock: Clock, tries: Sequence[Try]) -> None:
-        self.candidate = LeaseCandidate(name, TIMING)
+    def __init__(self, name: str, clock: Clock, tries: Sequence[Try], timing: LeaseTiming = TIMING) -> None:
+        self.candidate = LeaseCandidate(name, timing)
+        self._timing = timing
         self._clock = clock
         self._tries = tries
 
@@ -100,7 +104,7 @@ class Replica:
             if candidate.next_action(now=began) is LeaseAction.WAIT:
                 continue
             yield attempt.writing
-            written = lease.write(candidate.identity, onto=observed)
+            written = lease.write(candidate.identity, onto=observed, timing=self._timing)
             now = yield attempt.answering
             if written is not None and attempt.is_answered:
                 candidate.record_write(written, started=began, now=clock.at(now))
@@ -149,6 +153,20 @@ def moments(lease: Lease, replicas: Sequence[Replica]) -> Iterator[float]:
 def test_at_no_moment_do_two_replicas_lead(seed: int) -> None:
     lease, random = Lease(), SeededRandomSource(seed)
     replicas = [Replica(f"replica-{number}", *run_lifecycles(random)) for number in range(3)]
+
+    for now in moments(lease, replicas):
+        assert sum(replica.leads(now) for replica in replicas) <= 1
+
+
+@given(st.integers(0, 1 << 32), st.lists(st.integers(5, 60), min_size=3, max_size=3))
+def test_at_no_moment_do_two_replicas_lead_whatever_the_durations_of_their_leases(
+    seed: int, durations: list[int]
+) -> None:
+    lease, random = Lease(), SeededRandomSource(seed)
+    replicas = [
+        Replica(f"replica-{number}", *run_lifecycles(random), scale_timing(duration))
+        for number, duration in enumerate(durations)
+    ]
 
     for now in moments(lease, replicas):
         assert sum(replica.leads(now) for replica in replicas) <= 1
@@ -262,3 +280,8 @@ def test_a_leader_that_observes_another_holder_stops_leading() -> None:
 
     assert not leader.is_leader(now=101.0)
     assert leader.has_lost(now=101.0)
+
+
+def test_a_lease_keeps_its_proportions_at_any_duration() -> None:
+    assert scale_timing(15) == LeaseTiming()
+    assert scale_timing(6) == LeaseTiming(lease_duration=6.0, renew_deadline=4.0, retry_period=0.8)

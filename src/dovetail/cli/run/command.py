@@ -21,6 +21,7 @@ from dovetail.host.clock import SystemClock
 from dovetail.host.executor import DetachedThreadPool
 from dovetail.host.log_writer import LineLog
 from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
+from dovetail.kube.leaderelection.lease import scale_timing
 from dovetail.model.cloud.discounts import NO_DISCOUNTS
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import (
@@ -173,7 +174,11 @@ def _leader_election(options: RunOptions) -> LeaderElectionSettings | None:
     if options.disable_leader_election:
         return None
     namespace = options.leader_election_namespace or get_default_lease_namespace(os.environ)
-    return LeaderElectionSettings(name=options.leader_election_name, namespace=namespace)
+    return LeaderElectionSettings(
+        name=options.leader_election_name,
+        namespace=namespace,
+        timing=scale_timing(options.leader_election_lease_seconds),
+    )
 
 
 async def _operate(

@@ -14,6 +14,7 @@ from dovetail.cli.options.discounts import DISCOUNTS_HELP
 from dovetail.cli.options.durations import Duration
 from dovetail.cli.options.feature_gates import GATES_HELP, lenient_gates
 from dovetail.host.log_writer import FORMATS, LEVELS
+from dovetail.kube.leaderelection.lease import DEFAULT_TIMING
 from dovetail.kube.preflight import KARPENTER_LEASE
 from dovetail.kube.rate_limit import DEFAULT_BURST, DEFAULT_QPS
 from dovetail.model.settings import ConsolidationSettings, FeatureGates, MinValuesPolicy, PreferencePolicy
@@ -53,6 +54,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     disable_leader_election: bool
     leader_election_name: str
     leader_election_namespace: str
+    leader_election_lease_seconds: int
     bind_address: str
     metrics_port: int
     health_probe_port: int
@@ -185,6 +187,12 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
         "--leader-election-namespace",
         default="",
         help="Namespace of the Lease. Default: SYSTEM_NAMESPACE, else that of the pod, else kube-system.",
+    ),
+    _value(
+        "--leader-election-lease-seconds",
+        click.IntRange(5, 60),
+        round(DEFAULT_TIMING.lease_duration),
+        "Duration of the Lease: after a crash of the leader, another replica leads that much later.",
     ),
     _value(
         "--bind-address",

@@ -44,6 +44,19 @@ class LeaseTiming(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_TIMING: Final = LeaseTiming()
 
 
+def scale_timing(lease_duration: float) -> LeaseTiming:
+    """Return the timing of a shorter or longer lease, in the default proportions.
+
+    Replicas with different timings are safe: candidates wait for the longer lease.
+    """
+    factor = lease_duration / DEFAULT_TIMING.lease_duration
+    return LeaseTiming(
+        lease_duration=lease_duration,
+        renew_deadline=DEFAULT_TIMING.renew_deadline * factor,
+        retry_period=DEFAULT_TIMING.retry_period * factor,
+    )
+
+
 RELEASED_DURATION: Final = 1
 """``leaseDurationSeconds`` of a released lease; the same as client-go writes."""
 
