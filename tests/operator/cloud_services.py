@@ -19,10 +19,15 @@ T = TypeVar("T")
 
 
 class NoServices:
-    """An API server without Services."""
+    """An API server without Services; it accepts patches of NodeClaims."""
 
     async def get(self, *_: object) -> dict[str, Any]:
         raise NotFound("not found")
+
+    async def patch(
+        self, _: object, name: str, patch: dict[str, Any], *__: object, **___: object
+    ) -> dict[str, Any]:
+        return {"metadata": {"name": name, "resourceVersion": "1", **patch["metadata"]}, "spec": {}}
 
 
 def build(
