@@ -153,10 +153,11 @@ class AwsCloudProvider(BaseCloudProvider):
 
     def _drop_old_launches(self) -> None:
         since = self._loop.now() - CONSISTENT_AFTER
-        for provider_id, launched in list(self._recent_launches.items()):
-            if launched > since:
-                break
-            del self._recent_launches[provider_id]
+        while self._recent_launches:
+            oldest = next(iter(self._recent_launches))
+            if self._recent_launches[oldest] > since:
+                return
+            del self._recent_launches[oldest]
 
     async def _get_instance(self, claim: NodeClaim) -> Instance:
         instance = self._instance_cache.get_fresh(claim.provider_id, now=self._loop.now())
