@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.cli import files
-from dovetail.cli.files import LIMIT_VARIABLE, read_sources
+from dovetail.cli.files import LIMIT_VARIABLE, read_bytes, read_sources
 from dovetail.errors import InvalidInputError
 
 
@@ -109,9 +108,8 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     assert sources == [(str(pipe), content)]
 
 
-def test_a_pipe_without_a_writer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_PIPE_TIMEOUT", 0.05)
+def test_a_pipe_without_a_writer_is_given_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(InvalidInputError, match="is a pipe that nothing was written to for"):
-        read_sources([str(tmp_path / "pipe")])
+        read_bytes(str(tmp_path / "pipe"), pipe_timeout=0.05)

@@ -14,7 +14,7 @@ from tests.doctor.cluster import NOW, Cluster
 from tests.doctor.server import gather_kubernetes
 from tests.support.moto.eks import Eks
 from tests.support.moto.middleware import Wsgi
-from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.moto.server import MotoAws, moto_without_amis
 
 Gather = Callable[[Cluster], Facts]
 
@@ -32,10 +32,8 @@ def moto_servers() -> Iterator[tuple[MotoAws, Eks]]:
         servers.append(Eks(inner))
         return servers[-1]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-        with moto_aws(front) as running:
-            yield running, servers[0]
+    with moto_without_amis(front) as running:
+        yield running, servers[0]
 
 
 @pytest.fixture

@@ -78,13 +78,13 @@ def _manifests_below(folder: str) -> Iterator[Path]:
                 yield Path(directory, name)
 
 
-def read_bytes(name: str) -> bytes:
+def read_bytes(name: str, *, pipe_timeout: float = _PIPE_TIMEOUT) -> bytes:
     """Read one file, or stdin for ``-``; raise ``InvalidInputError`` if it is too large or cannot be read."""
     try:
         if name == STDIN:
             return _read_limited(name, _open_stdin())
         if stat.S_ISFIFO(os.stat(name).st_mode):
-            return _read_pipe(name)
+            return _read_pipe(name, pipe_timeout)
         with open(name, "rb") as file:
             return _read_limited(name, file)
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def _read_limited(name: str, stream: BinaryIO) -> bytes:
     return bytes(content)
 
 
-def _read_pipe(name: str) -> bytes:
+def _read_pipe(name: str, timeout: float) -> bytes:
     """Read a named pipe; unlike ``open`` this does not wait for ever for a writer."""
     limit = _limit()
     content = bytearray()
@@ -119,8 +119,8 @@ def _read_pipe(name: str) -> bytes:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         while True:
-            if not poll.poll(_PIPE_TIMEOUT * 1000):
-                raise _unreadable(name, f"is a pipe that nothing was written to for {_PIPE_TIMEOUT:g}s")
+            if not poll.poll(timeout * 1000):
+                raise _unreadable(name, f"is a pipe that nothing was written to for {timeout:g}s")
             chunk = os.read(descriptor, _CHUNK)
             if not chunk:
                 return bytes(content)

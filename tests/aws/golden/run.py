@@ -10,7 +10,6 @@ import boto3
 import msgspec
 import pytest
 
-from dovetail.aws import session as aws_session
 from dovetail.codec.kube.conditions import encode_conditions
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.core.nodeclass.hash import compute_nodeclass_hash_annotations
@@ -49,21 +48,20 @@ class CaseRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def running_aws() -> Iterator[CannedAws]:
-    """Run the canned AWS; the SDK of this process talks to it."""
+def running_aws() -> Iterator[tuple[CannedAws, boto3.Session]]:
+    """Run the canned AWS; yield it and a session whose clients talk to it."""
     with canned_aws() as aws, pytest.MonkeyPatch.context() as patch:
         environment = {**FAKE_CREDENTIALS, "AWS_ENDPOINT_URL": aws.url}
         for name, value in environment.items():
             patch.setenv(name, value)
         shared = _SharedSession()
-        patch.setattr(aws_session, "_default_session", lambda: shared)
         try:
-            yield aws
+            yield aws, shared
         finally:
             shared.close()
 
 
-def run_case(aws: CannedAws, case: Case) -> CaseRun:
+def run_case(aws: CannedAws, session: boto3.Session, case: Case) -> CaseRun:
     """Start the adapters and run all steps of a case."""
     errors = case.settings.get("fleet", {})
     aws.account = CannedAccount(
@@ -73,14 +71,15 @@ def run_case(aws: CannedAws, case: Case) -> CaseRun:
         messages=[(message["id"], message["body"]) for message in case.messages],
     )
     aws.take_requests()
-    return asyncio.run(_Process(aws, case).run())
+    return asyncio.run(_Process(aws, session, case).run())
 
 
 class _Process:
     """One process of `dovetail run`, without API server and controllers."""
 
-    def __init__(self, aws: CannedAws, case: Case) -> None:
+    def __init__(self, aws: CannedAws, session: boto3.Session, case: Case) -> None:
         self._aws = aws
+        self._session = session
         self._case = case
         self._cache = ClusterCache()
         self._cache.replace(NODE_POOLS, [case.nodepool])
@@ -103,7 +102,8 @@ class _Process:
                     instance_types=InstanceTypeSettings(reserved_enis=settings.get("reservedENIs", 0)),
                     isolated=isolated,
                 ),
-            )
+            ),
+            session=self._session,
         )
         context = CloudContext(
             loop=self._loop,

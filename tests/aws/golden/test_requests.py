@@ -24,9 +24,9 @@ _SELECTIVE = {"networkInterfaces", "placementGroupSelector", "cpuOptions", "conn
 
 
 @pytest.fixture(scope="module")
-def aws() -> Iterator[CannedAws]:
-    with running_aws() as aws:
-        yield aws
+def running() -> Iterator[tuple[CannedAws, boto3.Session]]:
+    with running_aws() as aws_and_session:
+        yield aws_and_session
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,14 @@ def golden() -> dict[str, tuple[Case, Facts]]:
 
 # One test, because unused rows are known only after the last case. It takes 20 s of CPU.
 def test_requests_and_results_are_karpenters_but_for_the_table(
-    aws: CannedAws, golden: dict[str, tuple[Case, Facts]], subtests: pytest.Subtests
+    running: tuple[CannedAws, boto3.Session], golden: dict[str, tuple[Case, Facts]], subtests: pytest.Subtests
 ) -> None:
     accepted = AcceptedDifferences(read_accepted(PAGE.read_text()))
     assert len(golden) == CASES
 
     for name, (case, karpenter) in golden.items():
         with subtests.test(name):
-            run = run_case(aws, case)
+            run = run_case(*running, case)
 
             assert _failures(run) == []
             uncovered = accepted.uncovered(name, compare(karpenter, facts_of_run(run)))
@@ -58,7 +58,10 @@ def test_committed_facts_are_those_of_the_recordings() -> None:
     assert FACTS.read_bytes() == encode_facts(read_recordings())
 
 
-def test_the_stand_in_records_parameters_as_the_sdk_got_them(aws: CannedAws) -> None:
+def test_the_stand_in_records_parameters_as_the_sdk_got_them(
+    running: tuple[CannedAws, boto3.Session],
+) -> None:
+    aws, _ = running
     aws.account = CannedAccount()
     aws.take_requests()
     tags = [{"Key": "a", "Value": ""}, {"Key": "b", "Value": "1,2&3"}]

@@ -7,16 +7,13 @@ import boto3
 import pytest
 
 from tests.support.aws.nodeclass_account import REGION, Account, NodeClassProcess
-from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.moto.server import MotoAws, moto_without_amis
 
 
 @pytest.fixture(scope="session")
 def moto() -> Iterator[MotoAws]:
-    # moto would make its thousand usual images anew for every test.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-        with moto_aws() as running:
-            yield running
+    with moto_without_amis() as running:
+        yield running
 
 
 @pytest.fixture

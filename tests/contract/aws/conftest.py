@@ -9,7 +9,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.support.aws.provider_process import shared_session
-from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.moto.server import MotoAws, moto_without_amis
 
 REGION = "eu-west-1"
 IMAGE = "ami-12c6146b"
@@ -22,11 +22,8 @@ def a_client(moto: MotoAws, service: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def moto() -> Iterator[MotoAws]:
-    # moto would make its thousand usual images anew for every test.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-        with moto_aws() as running:
-            yield running
+    with moto_without_amis() as running:
+        yield running
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.support.iam.authorizations import Account as IamAccount
 from tests.support.iam.enforcer import Evaluation, PolicyEnforcer
 from tests.support.iam.policies import Documents, dovetail_policies, karpenter_policies
 from tests.support.iam.run_session import CLUSTER, ROLE, RunSession
-from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.moto.server import MotoAws, moto_without_amis
 
 OPTIONAL = {"ec2:DescribeAvailabilityZones"}
 """Actions that the controller works without; Karpenter's role lacks them."""
@@ -33,12 +33,10 @@ _SERVICES = ("ec2", "iam", "sqs", "ssm", "sts", "eks", "pricing", "arc-zonal-shi
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[MotoAws]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-        with moto_aws() as running:
-            for name, value in {**FAKE_CREDENTIALS, "AWS_ENDPOINT_URL": running.url}.items():
-                patch.setenv(name, value)
-            yield running
+    with pytest.MonkeyPatch.context() as patch, moto_without_amis() as running:
+        for name, value in {**FAKE_CREDENTIALS, "AWS_ENDPOINT_URL": running.url}.items():
+            patch.setenv(name, value)
+        yield running
 
 
 def run_with(moto: MotoAws, documents: Documents) -> list[Evaluation]:

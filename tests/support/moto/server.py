@@ -6,6 +6,7 @@ from threading import Thread
 from urllib.request import Request, urlopen
 
 import moto.ec2.urls
+import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
@@ -36,6 +37,15 @@ class MotoAws:
             pass
         CAPACITY.reset()
         self.middleware.reset()
+
+
+@contextmanager
+def moto_without_amis(front: Callable[[Wsgi], Wsgi] = lambda inner: inner) -> Iterator[MotoAws]:
+    """Run the server without the thousand AMIs that moto would create anew after each reset."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+        with moto_aws(front) as running:
+            yield running
 
 
 @contextmanager
