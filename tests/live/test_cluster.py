@@ -107,9 +107,13 @@ _ROLE, _STS = "eks.amazonaws.com/role-arn", "eks.amazonaws.com/sts-regional-endp
 _ROLES = "arn:aws:iam::123456789012:role"
 ACCOUNTS = {
     "tainted-node-group": ("kube-system", "dovetail", {}),
-    "fargate": ("karpenter", "dovetail", {_ROLE: f"{_ROLES}/groupless-dovetail"}),
-    "managed-node-group": ("reporting", "reports", {_ROLE: f"{_ROLES}/backend-reporting-reports"}),
-    "existing-cluster": ("karpenter", "karpenter", {_ROLE: f"{_ROLES}/platform/platform-one-karpenter"}),
+    "fargate": ("karpenter", "dovetail", {_ROLE: f"{_ROLES}/groupless-us-east-1-dovetail"}),
+    "managed-node-group": ("reporting", "reports", {_ROLE: f"{_ROLES}/backend-us-east-1-reporting-reports"}),
+    "existing-cluster": (
+        "karpenter",
+        "karpenter",
+        {_ROLE: f"{_ROLES}/platform/platform-one-us-east-1-karpenter"},
+    ),
     "existing-vpc": ("kube-system", "dovetail", {_STS: "true"}),
 }
 """Namespace, name and annotations of a service account, by example."""

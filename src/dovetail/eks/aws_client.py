@@ -64,12 +64,14 @@ class AwsClient:
         prefix: str | None = None,
         polling: PollSettings | None = None,
     ) -> None:
-        """``prefix`` begins names in IAM, if it is not the cluster's name."""
+        """``prefix`` begins names in IAM, if it does not begin with the cluster's name."""
         self.session = session
         self.loop = loop
         self.account = account
         self.cluster = cluster
         self.name_prefixes = (cluster, prefix) if prefix else (cluster,)
+        self.adopts_untagged = False
+        """True if IAM resources without a region tag belong to this cluster."""
         self.polling = polling or PollSettings()
 
     async def call(self, service: str, method: str, **params: Any) -> Raw:

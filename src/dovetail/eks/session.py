@@ -39,6 +39,7 @@ from dovetail.eks.kubernetes.helm import Helm, HelmCli
 from dovetail.eks.plan.planner import Plan, plan_changes
 from dovetail.eks.plan.resource import Account, DesiredResource, ObservedState
 from dovetail.eks.resources.handler import Handler
+from dovetail.eks.resources.iam import with_names_in_use
 from dovetail.eks.resources.registry import handlers
 from dovetail.errors import DovetailError
 from dovetail.host.event_loop import AsyncioEventLoop
@@ -125,6 +126,7 @@ async def open_session(
         prefix=config.iam.prefix,
         polling=polling,
     )
+    config = await with_names_in_use(aws, config)
     api_access = ApiAccess(aws, fence=no_fence if may_write else refuse_writes)
     handler_groups = handlers(aws, api_access, helm(api_access))
     try:

@@ -77,7 +77,7 @@ def test_cluster_is_created_in_an_empty_account_and_destroyed(run: Run, tmp_path
     assert applied.exit_code == 0, applied.output
     assert "[60/60]" in applied.output
     assert "controllerRoleArn" in applied.output
-    assert config["current-context"] == "karpenter-mng"
+    assert config["current-context"] == "arn:aws:eks:us-west-2:123456789012:cluster/karpenter-mng"
     assert again.exit_code == 0, again.output
     assert "nothing to do" in again.output
     assert status.exit_code == 0, status.output
@@ -177,7 +177,7 @@ def test_second_signal_aborts_without_a_traceback(
         arguments, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True, cwd=ROOT
     ) as process:
         assert process.stderr is not None
-        next(line for line in process.stderr if "created IAM role karpenter-mng-cluster" in line)
+        next(line for line in process.stderr if "created IAM role karpenter-mng-us-west-2-cluster" in line)
 
         process.send_signal(stop_signal)
         next(line for line in process.stderr if "press Ctrl-C again to abort at once" in line)

@@ -22,7 +22,7 @@ def run(*arguments: str, stdin: bytes = b"") -> Result:
     [
         (Format.CLOUDFORMATION, "cloudformation.json"),
         (Format.TERRAFORM, "main.tf.json"),
-        (Format.MANIFESTS, "policies/groupless-dovetail-NodeLifecycle.json"),
+        (Format.MANIFESTS, "policies/groupless-us-east-1-dovetail-NodeLifecycle.json"),
     ],
 )
 def test_rendering_includes_manifests_and_helm_values(

@@ -161,7 +161,7 @@ def test_cluster_file_provides_nodepools_and_node_classes() -> None:
     objects = objects_in(a_cluster())
 
     assert [pool["metadata"]["name"] for pool in objects[NODE_POOLS]] == ["default"]
-    assert objects[EC2_NODE_CLASSES][0]["spec"]["role"] == "dev-node"
+    assert objects[EC2_NODE_CLASSES][0]["spec"]["role"] == "dev-us-east-1-node"
 
 
 def test_files_that_are_not_given_are_unknown(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from dovetail.eks.apply.ownership import OwnershipError
+from dovetail.eks.plan.planner import Action
+from dovetail.eks.plan.resource_kinds import GLOBAL_KINDS
+from dovetail.eks.resources.property_names import tag_list
 from dovetail.ports.api_resources import NODE_POOLS
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
@@ -15,11 +18,11 @@ CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"
 
 
 def _create_role(account: TestAccount) -> None:
-    account.client("iam").create_role(RoleName="dev-node", AssumeRolePolicyDocument="{}")
+    account.client("iam").create_role(RoleName="dev-us-east-1-node", AssumeRolePolicyDocument="{}")
 
 
 def _create_profile(account: TestAccount) -> None:
-    account.client("iam").create_instance_profile(InstanceProfileName="dev-node")
+    account.client("iam").create_instance_profile(InstanceProfileName="dev-us-east-1-node")
 
 
 def _create_queue(account: TestAccount) -> None:
@@ -56,8 +59,8 @@ def _create_running_cluster(account: TestAccount) -> None:
 @pytest.mark.parametrize(
     ("create", "name"),
     [
-        (_create_role, "IAM role dev-node"),
-        (_create_profile, "instance profile dev-node"),
+        (_create_role, "IAM role dev-us-east-1-node"),
+        (_create_profile, "instance profile dev-us-east-1-node"),
         (_create_queue, "SQS queue dev"),
         (_create_rule, "EventBridge rule dev-health"),
         (_create_template, "launch template dev-controller"),
@@ -88,7 +91,7 @@ def test_all_unowned_resources_are_reported_at_once(account: TestAccount) -> Non
     with pytest.raises(OwnershipError) as raised:
         account.plan(a_cluster(vpc=NETWORK))
 
-    assert "IAM role dev-node" in str(raised.value)
+    assert "IAM role dev-us-east-1-node" in str(raised.value)
     assert "SQS queue dev" in str(raised.value)
 
 
@@ -103,7 +106,7 @@ def test_destroy_keeps_unowned_resources_with_our_name(account: TestAccount) -> 
     leftovers = account.destroy(a_cluster(vpc=NETWORK))
 
     assert leftovers == []
-    assert account.client("iam").get_role(RoleName="dev-node")
+    assert account.client("iam").get_role(RoleName="dev-us-east-1-node")
     response = account.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["Policy"])
     assert json.loads(response["Attributes"]["Policy"])["Id"] == "theirs"
 
@@ -111,8 +114,8 @@ def test_destroy_keeps_unowned_resources_with_our_name(account: TestAccount) -> 
 def test_resource_with_the_ownership_tag_is_adopted(account: TestAccount) -> None:
     config = a_cluster(vpc=NETWORK)
     _create_role(account)
-    tag = {"Key": "dovetail.sh/cluster", "Value": "dev"}
-    account.client("iam").tag_role(RoleName="dev-node", Tags=[tag])
+    tags = {"dovetail.sh/cluster": "dev", "dovetail.sh/region": "us-east-1"}
+    account.client("iam").tag_role(RoleName="dev-us-east-1-node", Tags=tag_list(tags))
 
     account.apply(config)
 
@@ -122,9 +125,9 @@ def test_resource_with_the_ownership_tag_is_adopted(account: TestAccount) -> Non
 def test_resource_of_another_cluster_is_rejected_with_its_name(account: TestAccount) -> None:
     _create_role(account)
     tag = {"Key": "dovetail.sh/cluster", "Value": "staging"}
-    account.client("iam").tag_role(RoleName="dev-node", Tags=[tag])
+    account.client("iam").tag_role(RoleName="dev-us-east-1-node", Tags=[tag])
 
-    with pytest.raises(OwnershipError, match="IAM role dev-node belongs to cluster staging"):
+    with pytest.raises(OwnershipError, match="IAM role dev-us-east-1-node belongs to cluster staging"):
         account.plan(a_cluster(vpc=NETWORK))
 
 
@@ -159,3 +162,80 @@ def test_members_that_eks_adds_to_an_owned_cluster_are_adopted(account: TestAcco
     account.apply(config)
 
     assert account.plan(config).steps == ()
+
+
+def test_same_name_in_another_region_has_its_own_iam_resources(account: TestAccount) -> None:
+    east, west = (a_cluster(vpc=NETWORK, region=region) for region in ("us-east-1", "us-west-2"))
+    account.apply(east)
+    before = _iam_resources(account)
+
+    plan = account.plan(west)
+    account.apply(west)
+    account.destroy(west)
+
+    iam_steps = [step for step in plan.steps if step.kind in GLOBAL_KINDS]
+    assert {step.action for step in iam_steps} == {Action.CREATE}
+    assert _iam_resources(account) == before
+    assert [step.id for step in account.plan(east).steps if step.kind in GLOBAL_KINDS] == []
+
+
+def test_names_without_a_region_are_kept_and_get_the_region_as_a_tag(account: TestAccount) -> None:
+    file = a_cluster(vpc=NETWORK)
+    account.apply(a_cluster(vpc=NETWORK, iam={"prefix": "dev"}))
+    _remove_region_tags(account)
+    names = set(_iam_resources(account))
+
+    plan = account.plan(file)
+    account.apply(file)
+
+    assert plan.steps
+    assert {str(change.path) for step in plan.steps for change in step.changes} == {
+        "('Tags', 'dovetail.sh/region')"
+    }
+    assert account.plan(file).steps == ()
+    assert set(_iam_resources(account)) == names
+    assert account.destroy(file) == []
+    assert _iam_resources(account) == {}
+
+
+def test_names_without_a_region_belong_to_the_region_of_the_controller_policies(account: TestAccount) -> None:
+    account.apply(a_cluster(vpc=NETWORK, iam={"prefix": "dev"}))
+    _remove_region_tags(account)
+    before = _iam_resources(account)
+
+    with pytest.raises(OwnershipError, match="IAM role dev-node belongs to cluster dev in another region"):
+        account.plan(a_cluster(vpc=NETWORK, region="us-west-2", iam={"prefix": "dev"}))
+    account.apply(a_cluster(vpc=NETWORK, region="us-west-2"))
+    account.destroy(a_cluster(vpc=NETWORK, region="us-west-2"))
+
+    assert _iam_resources(account) == before
+
+
+def _iam_resources(account: TestAccount) -> dict[str, Any]:
+    """Return roles and policies by name, with what they allow."""
+    iam = account.client("iam")
+    policies = {
+        policy["PolicyName"]: iam.get_policy_version(
+            PolicyArn=policy["Arn"], VersionId=policy["DefaultVersionId"]
+        )["PolicyVersion"]["Document"]
+        for policy in iam.list_policies(Scope="Local")["Policies"]
+    }
+    roles = {
+        role["RoleName"]: sorted(
+            policy["PolicyName"]
+            for policy in iam.list_attached_role_policies(RoleName=role["RoleName"])["AttachedPolicies"]
+        )
+        for role in iam.list_roles()["Roles"]
+    }
+    return policies | roles
+
+
+def _remove_region_tags(account: TestAccount) -> None:
+    """Make IAM resources as versions without regions in names and tags made them."""
+    iam, keys = account.client("iam"), ["dovetail.sh/region"]
+    for role in iam.list_roles()["Roles"]:
+        iam.untag_role(RoleName=role["RoleName"], TagKeys=keys)
+    for policy in iam.list_policies(Scope="Local")["Policies"]:
+        iam.untag_policy(PolicyArn=policy["Arn"], TagKeys=keys)
+    for profile in iam.list_instance_profiles()["InstanceProfiles"]:
+        iam.untag_instance_profile(InstanceProfileName=profile["InstanceProfileName"], TagKeys=keys)

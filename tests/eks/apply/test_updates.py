@@ -117,35 +117,35 @@ def test_deleted_role_is_created_again_and_nothing_else(account: TestAccount) ->
     config = account.prepared("existing-cluster")
     account.apply(config)
     iam = account.client("iam")
-    attached = iam.list_attached_role_policies(RoleName="platform-one-karpenter")
+    attached = iam.list_attached_role_policies(RoleName="platform-one-us-east-1-karpenter")
     for policy in attached["AttachedPolicies"]:
-        iam.detach_role_policy(RoleName="platform-one-karpenter", PolicyArn=policy["PolicyArn"])
-    iam.delete_role(RoleName="platform-one-karpenter")
+        iam.detach_role_policy(RoleName="platform-one-us-east-1-karpenter", PolicyArn=policy["PolicyArn"])
+    iam.delete_role(RoleName="platform-one-us-east-1-karpenter")
 
     result = account.apply(config)
 
-    assert [step.id for step in result.done] == ["create iam-role/platform-one-karpenter"]
+    assert [step.id for step in result.done] == ["create iam-role/platform-one-us-east-1-karpenter"]
 
 
 def test_manual_changes_are_reverted(account: TestAccount) -> None:
     config = account.prepared("existing-cluster")
     account.apply(config)
-    arn = "arn:aws:iam::123456789012:policy/platform/platform-one-karpenter-Cluster"
+    arn = "arn:aws:iam::123456789012:policy/platform/platform-one-us-east-1-karpenter-Cluster"
     account.client("iam").create_policy_version(
         PolicyArn=arn,
         PolicyDocument='{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",'
         ' "Action": "eks:*", "Resource": "*"}]}',
         SetAsDefault=True,
     )
-    account.client("iam").delete_role_permissions_boundary(RoleName="platform-one-karpenter")
+    account.client("iam").delete_role_permissions_boundary(RoleName="platform-one-us-east-1-karpenter")
     account.client("events").disable_rule(Name="platform-one-spot")
 
     result = account.apply(config)
 
     assert sorted(step.address for step in result.done) == [
         "event-rule/platform-one-spot",
-        "iam-policy/platform-one-karpenter-Cluster",
-        "iam-role/platform-one-karpenter",
+        "iam-policy/platform-one-us-east-1-karpenter-Cluster",
+        "iam-role/platform-one-us-east-1-karpenter",
     ]
     assert account.plan(config).steps == ()
 

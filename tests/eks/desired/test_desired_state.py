@@ -125,7 +125,7 @@ def test_private_cluster_has_endpoints_and_an_instance_profile() -> None:
 
     assert needed <= set(names_of_kind(config, "vpc-endpoint"))
     node_class = resources["kubernetes-object/EC2NodeClass/default"].properties["spec"]
-    assert node_class["instanceProfile"] == "dev-node"
+    assert node_class["instanceProfile"] == "dev-us-east-1-node"
     assert "role" not in node_class
     values = resources["helm-release/kube-system/dovetail"].properties["values"]
     assert values["settings"]["isolatedVPC"] is True
@@ -177,7 +177,7 @@ def test_existing_cluster_is_external_and_only_missing_parts_are_desired() -> No
     assert resources["iam-role/platform-one-worker"].external
     kinds = {resource.kind for resource in resources.values() if not resource.external}
     assert not kinds & {"vpc", "subnet", "eks-node-group", "eks-addon", "oidc-provider"}
-    role = resources["iam-role/platform-one-karpenter"].properties
+    role = resources["iam-role/platform-one-us-east-1-karpenter"].properties
     assert role["Path"] == "/platform/"
     assert role["PermissionsBoundary"].endswith(":policy/platform-boundary")
 
@@ -196,15 +196,15 @@ def test_pod_identity_needs_an_agent_and_irsa_an_oidc_provider() -> None:
 def test_nodes_join_by_access_entry_or_by_aws_auth_but_not_by_both() -> None:
     entries, config_map = a_cluster(), a_cluster(access={"mode": "aws-auth"})
 
-    assert names_of_kind(entries, "eks-access-entry") == ["node-dev-node"]
-    entry = desired_by_address(entries)["eks-access-entry/node-dev-node"].properties
+    assert names_of_kind(entries, "eks-access-entry") == ["node-dev-us-east-1-node"]
+    entry = desired_by_address(entries)["eks-access-entry/node-dev-us-east-1-node"].properties
     assert entry["Type"] == "EC2_LINUX"
     assert names_of_kind(config_map, "eks-access-entry") == []
     data = desired_by_address(config_map)["kubernetes-object/ConfigMap/kube-system/aws-auth"].properties[
         "data"
     ]
     roles = [mapping["rolearn"] for mapping in yaml.safe_load(data["mapRoles"])]
-    assert roles == ["@{iam-role/dev-node-group:arn}", "@{iam-role/dev-node:arn}"]
+    assert roles == ["@{iam-role/dev-us-east-1-node-group:arn}", "@{iam-role/dev-us-east-1-node:arn}"]
 
 
 def test_admin_name_is_a_user_of_the_account_with_the_admin_policy() -> None:
@@ -219,10 +219,10 @@ def test_nodes_with_the_role_of_the_home_need_no_access_entry() -> None:
     config = a_cluster(iam={"nodeRole": {"use": "home"}})
     resources = desired_by_address(config)
 
-    assert "iam-role/dev-node" not in resources
+    assert "iam-role/dev-us-east-1-node" not in resources
     assert names_of_kind(config, "eks-access-entry") == []
     node_class = resources["kubernetes-object/EC2NodeClass/default"].properties["spec"]
-    assert node_class["role"] == "dev-node-group"
+    assert node_class["role"] == "dev-us-east-1-node-group"
 
 
 def test_short_nodepool_makes_defaults_explicit() -> None:
@@ -336,7 +336,7 @@ def test_every_call_of_the_controller_is_in_its_policies() -> None:
     allowed = {
         action
         for resource in desired_state(a_cluster())
-        if resource.kind == "iam-policy" and resource.name.startswith("dev-dovetail-")
+        if resource.kind == "iam-policy" and resource.name.startswith("dev-us-east-1-dovetail-")
         for statement in resource.properties["PolicyDocument"]["Statement"]
         for action in statement["Action"]
     }
@@ -426,7 +426,7 @@ def test_arns_principals_and_endpoints_are_those_of_the_partition(
 
     text = json.dumps(resolved)
     assert set(re.findall(r"arn:([a-z-]+):", text)) == {account.partition}
-    trust = resolved["iam-role/dev-node"]["AssumeRolePolicyDocument"]
+    trust = resolved[f"iam-role/dev-{account.region}-node"]["AssumeRolePolicyDocument"]
     assert trust["Statement"][0]["Principal"] == {"Service": principal}
     assert resolved["vpc-endpoint/sts"]["ServiceName"] == endpoint
     assert resolved["vpc-endpoint/s3"]["ServiceName"] == f"com.amazonaws.{account.region}.s3"

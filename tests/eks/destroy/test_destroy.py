@@ -133,14 +133,16 @@ def test_unowned_objects_and_roles_in_an_existing_cluster_are_kept(account: Test
     nodes = {"requirements": [], "nodeClassRef": CLASS}
     foreign_pool = {"metadata": {"name": "mine"}, "spec": {"template": {"spec": nodes}}}
     account.served.call(lambda: api.create(NODE_POOLS, foreign_pool))
-    account.client("iam").create_role(RoleName="platform-one-karpenter-other", AssumeRolePolicyDocument="{}")
+    account.client("iam").create_role(
+        RoleName="platform-one-us-east-1-karpenter-other", AssumeRolePolicyDocument="{}"
+    )
     account.apply(config)
 
     account.destroy(config)
 
     pools = account.served.call(lambda: api.list(NODE_POOLS).items)
     assert [pool["metadata"]["name"] for pool in pools] == ["mine"]
-    assert account.client("iam").get_role(RoleName="platform-one-karpenter-other")
+    assert account.client("iam").get_role(RoleName="platform-one-us-east-1-karpenter-other")
 
 
 @pytest.mark.parametrize("steps", [1, 14, 27, 40])
@@ -159,7 +161,7 @@ def test_role_in_a_foreign_instance_profile_is_deleted(account: TestAccount) -> 
     account.apply(config, steps=30)
     iam = account.client("iam")
     iam.create_instance_profile(InstanceProfileName="theirs")
-    iam.add_role_to_instance_profile(InstanceProfileName="theirs", RoleName="dev-node")
+    iam.add_role_to_instance_profile(InstanceProfileName="theirs", RoleName="dev-us-east-1-node")
 
     assert account.destroy(config) == []
     assert iam.get_instance_profile(InstanceProfileName="theirs")["InstanceProfile"]["Roles"] == []
@@ -241,7 +243,7 @@ def _create_controller_leftovers(account: TestAccount) -> None:
         TagSpecifications=[_tags("launch-template", NODE)],
     )
     iam.create_instance_profile(InstanceProfileName="dev_1", Path="/karpenter/us-east-1/dev/1234/")
-    iam.add_role_to_instance_profile(InstanceProfileName="dev_1", RoleName="dev-node")
+    iam.add_role_to_instance_profile(InstanceProfileName="dev_1", RoleName="dev-us-east-1-node")
 
 
 def _live_reservations(account: TestAccount) -> list[Any]:

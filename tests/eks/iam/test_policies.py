@@ -31,7 +31,7 @@ PROFILE = "arn:aws:iam::123456789012:instance-profile/karpenter/us-east-1/dev/ui
 
 @pytest.fixture(scope="module")
 def policies() -> list[dict[str, Any]]:
-    return policy_documents(desired_state(a_cluster()), "dev-dovetail-")
+    return policy_documents(desired_state(a_cluster()), "dev-us-east-1-dovetail-")
 
 
 @pytest.mark.parametrize("action", ["ec2:TerminateInstances", "ec2:CreateTags"])
@@ -86,11 +86,11 @@ def test_instance_cannot_be_tagged_into_another_cluster(policies: list[dict[str,
 
 
 def test_only_the_node_role_can_be_passed_and_only_to_ec2(policies: list[dict[str, Any]]) -> None:
-    role = "arn:aws:iam::123456789012:role/dev-node"
+    role = "arn:aws:iam::123456789012:role/dev-us-east-1-node"
     to_ec2 = {"iam:PassedToService": "ec2.amazonaws.com"}
 
     assert allows(policies, Request(action="iam:PassRole", resource=role, context=to_ec2))
-    admin = role.replace("dev-node", "admin")
+    admin = role.replace("dev-us-east-1-node", "admin")
     assert not allows(policies, Request(action="iam:PassRole", resource=admin, context=to_ec2))
     to_lambda = {"iam:PassedToService": "lambda.amazonaws.com"}
     assert not allows(policies, Request(action="iam:PassRole", resource=role, context=to_lambda))
@@ -150,7 +150,7 @@ def test_unneeded_actions_are_denied(policies: list[dict[str, Any]], action: str
 
 def test_controller_has_at_most_six_policies_below_the_size_limit() -> None:
     longest = "c" * 52
-    resources = desired_state(a_cluster(name=longest, region="ap-southeast-5"))
+    resources = desired_state(a_cluster(name=longest, region="ap-southeast-5", iam={"prefix": longest}))
 
     policies = policy_documents(resources, f"{longest}-dovetail-")
 
@@ -170,7 +170,7 @@ def test_names_of_roles_and_policies_are_within_iam_limits(example: str) -> None
 def test_service_account_of_another_namespace_cannot_assume_the_controller_role() -> None:
     resources = desired_state(a_cluster(home="fargate"))
 
-    role = next(resource for resource in resources if resource.address == "iam-role/dev-dovetail")
+    role = next(resource for resource in resources if resource.address == "iam-role/dev-us-east-1-dovetail")
 
     condition = role.properties["AssumeRolePolicyDocument"]["Statement"][0]["Condition"]
     assert condition["StringEquals"] == {

@@ -79,7 +79,7 @@ def test_nodepools_are_deleted_before_the_controller_and_the_controller_before_i
         "kubernetes-object/NodePool/default",
         "kubernetes-object/EC2NodeClass/default",
         "helm-release/kube-system/dovetail",
-        "iam-role/dev-dovetail",
+        "iam-role/dev-us-east-1-dovetail",
     ]
     assert sorted(order, key=deleted.index) == order
     assert deleted.index("eks-cluster/dev") > deleted.index("eks-node-group/controller")
@@ -164,7 +164,7 @@ def test_foreign_tags_and_properties_are_kept() -> None:
     resources = desired_state(a_cluster())
     account = InMemoryAccount(resources)
     account.run(plan_changes(resources, account.observed()))
-    role = account.resources["iam-role/dev-node"]
+    role = account.resources["iam-role/dev-us-east-1-node"]
     account.resources[role.address] = msgspec.structs.replace(
         role,
         tags={**role.tags, "cost-centre": "42"},

@@ -123,7 +123,7 @@ def test_rendered_manifests_are_readable_by_simulate(example: str) -> None:
 def test_oidc_trust_policy_has_the_issuer_in_its_keys() -> None:
     template = _template(a_cluster(home="fargate"))
 
-    trust = template["Resources"]["IamRoleDevDovetail"]["Properties"]["AssumeRolePolicyDocument"]
+    trust = template["Resources"]["IamRoleDevUsEast1Dovetail"]["Properties"]["AssumeRolePolicyDocument"]
 
     text, variables = trust["Fn::Sub"]
     assert '"${Issuer}:sub": "system:serviceaccount:kube-system:dovetail"' in text
@@ -159,7 +159,7 @@ def test_with_a_known_account_only_generated_ids_are_variables() -> None:
 
     role = values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"]
 
-    assert role == "arn:aws:iam::123456789012:role/dev-dovetail"
+    assert role == "arn:aws:iam::123456789012:role/dev-us-east-1-dovetail"
     assert values["settings"]["clusterEndpoint"] == "${EKS_CLUSTER_DEV_ENDPOINT}"
 
 

@@ -67,7 +67,7 @@ nodePools:
         ({"region": "us-east-9"}, "region: 'us-east-9' is not a region; did you mean 'us-east-2'?"),
         ({"version": 1.33}, "version: 1.33 must be text: put it in quotes"),
         ({"name": "no spaces"}, "name: 'no spaces' is not a cluster name: letters, digits"),
-        ({"name": "c" * 70}, f"name: results in the role name '{'c' * 70}-node-group' of 81"),
+        ({"name": "c" * 70}, f"name: results in the role name '{'c' * 70}-us-east-1-node-group' of 91"),
         ({"account": "12"}, "account: '12' is not an account id: twelve digits, in quotes"),
         ({"tags": {"aws:x": "y"}}, "tags.aws:x: begins with 'aws:', which is reserved for AWS"),
         ({"home": "fargat"}, "home: 'fargat' is not a valid value; did you mean 'fargate'?"),
@@ -163,11 +163,14 @@ def test_nodepool_without_instance_types_is_rejected(pool: dict[str, Any], messa
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"name": "k" * 64}, "name: has 64 characters; Kubernetes objects carry it"),
+        ({"name": "k" * 64, "iam": {"prefix": "k"}}, "name: has 64 characters; Kubernetes objects carry it"),
         ({"name": "dev-"}, "name: 'dev-' must end with a letter or digit"),
         ({"name": "sg-dev"}, "name: begins with 'sg-', which EC2 does not allow"),
         ({"iam": {"prefix": "my team/"}}, "iam.prefix: 'my team/' is not valid in IAM names"),
-        ({"name": "k" * 66, "nodeGroups": [{"name": "g" * 62}]}, "name: results in the launch template name"),
+        (
+            {"name": "k" * 66, "iam": {"prefix": "k"}, "nodeGroups": [{"name": "g" * 62}]},
+            "name: results in the launch template name",
+        ),
         ({"tags": {"cost": "<ours>"}}, "tags.cost: is not a valid IAM tag"),
         ({"region": "us-iso-east-1"}, "region: 'us-iso-east-1' is not a region that is supported: isolated"),
         ({"region": "us-gov-wets-1"}, "region: 'us-gov-wets-1' is not a region; did you mean 'us-gov"),

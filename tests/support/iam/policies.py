@@ -56,7 +56,9 @@ def policy_documents(
 def dovetail_policies(cluster: str, region: str) -> Documents:
     """Return the policies that ``dovetail cluster`` creates for the controller."""
     account = msgspec.structs.replace(ACCOUNT, region=region, partition=partition_of(region))
-    return policy_documents(desired_state(a_cluster(name=cluster)), f"{cluster}-dovetail-", account)
+    return policy_documents(
+        desired_state(a_cluster(name=cluster, iam={"prefix": cluster})), f"{cluster}-dovetail-", account
+    )
 
 
 def partition_of(region: str) -> str:

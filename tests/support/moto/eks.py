@@ -71,12 +71,16 @@ class Eks:
         self.reset()
 
     def reset(self) -> None:
-        self.clusters: dict[str, Raw] = {}
+        self._regions: dict[str, tuple[dict[str, Raw], dict[str, dict[str, dict[str, Raw]]]]] = {}
+        self._select_region("us-east-1")
         self.failed: set[str] = set()
         """Names of members whose creation failed."""
-        self.parts: dict[str, dict[str, dict[str, Raw]]] = {}
         self.creators: dict[str, str] = {}
         """Cluster → access key of its creator."""
+
+    def _select_region(self, region: str) -> None:
+        """Set the clusters and members to those of a region: the last request's."""
+        self.clusters, self.parts = self._regions.setdefault(region, ({}, {}))
 
     def seen(self) -> dict[str, tuple[Raw, dict[str, dict[str, Raw]]]]:
         """Return copies of clusters and their members."""
@@ -96,6 +100,7 @@ class Eks:
         region = scope[2] if len(scope) > 2 else "us-east-1"
         try:
             with self._lock:
+                self._select_region(region)
                 response = self._handle(environ["REQUEST_METHOD"], names, params, region)
             if names == ["clusters"] and "name" in params:
                 self.creators[params["name"]] = scope[0]

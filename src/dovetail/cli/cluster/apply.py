@@ -1,6 +1,7 @@
 """``dovetail cluster apply``: create or update a cluster."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dovetail.eks.apply.executor import (
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.desired_state import outputs
 from dovetail.eks.kubernetes.helm import missing_prerequisites
-from dovetail.eks.kubernetes.kubeconfig import kubeconfig_with_aws_cli, merge_context
+from dovetail.eks.kubernetes.kubeconfig import ClusterArn, kubeconfig_with_aws_cli, merge_context
 from dovetail.eks.plan.planner import Plan
 from dovetail.eks.plan.references import resolve_references
 from dovetail.eks.session import ClusterSession, run_in_session
@@ -69,7 +70,8 @@ def apply(ctx: click.Context, file: str, yes: bool, output: str, dry_run: bool, 
         if not result.remaining:
             await _write_kubeconfig(session, kubeconfig)
             values = {
-                name: resolve_references(value, executor.lookup) for name, value in outputs(config).items()
+                name: resolve_references(value, executor.lookup)
+                for name, value in outputs(session.config).items()
             }
         _print_result(config, result, values, output)
         return EXIT_STOPPED if result.remaining else 0
@@ -93,8 +95,10 @@ async def _execute(plan: Plan, executor: HandlerExecutor, command: str) -> Execu
 async def _write_kubeconfig(session: ClusterSession, path: Path) -> None:
     endpoint, config = await session.api_access.endpoint(), session.config
     if endpoint is not None:
-        merge_context(path, kubeconfig_with_aws_cli(config.name, config.region, endpoint))
-        write_note(f"wrote context {config.name} to {path}")
+        cluster = ClusterArn.of(session.aws.account, config.name)
+        profile = os.environ.get("AWS_PROFILE")
+        merge_context(path, kubeconfig_with_aws_cli(cluster, endpoint, profile=profile))
+        write_note(f"wrote context {cluster.arn} to {path}")
 
 
 def _print_result(

@@ -16,7 +16,7 @@ from dovetail.eks.apply.executor import ExecutionResult, StepError
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.destroy.destroy import destroy_cluster, find_leftovers, plan_destroy
 from dovetail.eks.destroy.leftovers import Leftover
-from dovetail.eks.kubernetes.kubeconfig import remove_context
+from dovetail.eks.kubernetes.kubeconfig import ClusterArn, remove_context
 from dovetail.eks.session import ClusterSession, run_in_session
 from dovetail.errors import DovetailError
 
@@ -49,7 +49,7 @@ def destroy(ctx: click.Context, file: str, yes: bool, output: str, kubeconfig: P
         code = await _destroy(session, file, yes, output)
         # An existing cluster is kept, and so is its context.
         if code == 0 and config.home.kind != "existing":
-            _remove_context(config, kubeconfig)
+            _remove_context(ClusterArn.of(session.aws.account, config.name), kubeconfig)
         return code
 
     ctx.exit(run_in_session(config, work, lock_directory=lock_directory()))
@@ -82,12 +82,12 @@ async def _destroy(session: ClusterSession, file: str, yes: bool, output: str) -
     return EXIT_LEFTOVERS if leftovers else 0
 
 
-def _remove_context(config: ClusterConfig, kubeconfig: Path) -> None:
+def _remove_context(cluster: ClusterArn, kubeconfig: Path) -> None:
     try:
-        if remove_context(kubeconfig, config.name, region=config.region):
-            write_note(f"removed context {config.name} from {kubeconfig}")
+        for name in remove_context(kubeconfig, cluster):
+            write_note(f"removed context {name} from {kubeconfig}")
     except DovetailError as error:
-        write_note(f"context {config.name} is kept: {error}")
+        write_note(f"context {cluster.arn} is kept: {error}")
 
 
 def _print_result(

@@ -10,8 +10,14 @@ from typing import Final
 
 import msgspec
 
-from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource, ObservedState
-from dovetail.eks.plan.resource_kinds import KINDS
+from dovetail.eks.plan.resource import (
+    OWNERSHIP_TAG,
+    REGION_TAG,
+    DesiredResource,
+    ObservedResource,
+    ObservedState,
+)
+from dovetail.eks.plan.resource_kinds import GLOBAL_KINDS, KINDS
 from dovetail.errors import DovetailError
 
 _PART_OF_CLUSTER: Final = frozenset(
@@ -45,9 +51,11 @@ def check_ownership(desired: Sequence[DesiredResource], observed: ObservedState,
     unowned = _find_unowned(desired, observed, cluster)
     eks_cluster = observed.resources.get(f"eks-cluster/{cluster}")
     # In an unowned cluster only the cluster itself is reported, not its parts.
-    is_inside = eks_cluster is not None and (is_owned(eks_cluster, cluster) or eks_cluster in unowned)
+    is_inside = eks_cluster is not None and (
+        is_owned(eks_cluster, cluster, observed.account.region) or eks_cluster in unowned
+    )
     errors = [
-        _error_message(resource, cluster)
+        _error_message(resource, cluster, observed.account.region)
         for resource in unowned
         if OWNERSHIP_TAG in resource.tags or not (is_inside and resource.kind in _PART_OF_CLUSTER)
     ]
@@ -66,15 +74,17 @@ def filter_owned(desired: Sequence[DesiredResource], observed: ObservedState, cl
     owned = {
         address: resource
         for address, resource in observed.resources.items()
-        if is_owned(resource, cluster)
+        if is_owned(resource, cluster, observed.account.region)
         or not (_can_be_tagged(resource.kind) or unowned.intersection(dependencies.get(address, ())))
     }
     return msgspec.structs.replace(observed, resources=owned)
 
 
-def is_owned(resource: ObservedResource, cluster: str) -> bool:
-    """Return True if the resource has the ownership tag of the cluster."""
-    return resource.tags.get(OWNERSHIP_TAG) == cluster
+def is_owned(resource: ObservedResource, cluster: str, region: str) -> bool:
+    """Return True if the resource has the ownership tag of the cluster in the region."""
+    if resource.tags.get(OWNERSHIP_TAG) != cluster:
+        return False
+    return resource.kind not in GLOBAL_KINDS or resource.tags.get(REGION_TAG, region) == region
 
 
 def _find_unowned(
@@ -87,7 +97,7 @@ def _find_unowned(
         for resource in observed.resources.values()
         if resource.address not in external
         and _can_be_tagged(resource.kind)
-        and not is_owned(resource, cluster)
+        and not is_owned(resource, cluster, observed.account.region)
     ]
 
 
@@ -95,9 +105,15 @@ def _can_be_tagged(kind: str) -> bool:
     return KINDS[kind].taggable or kind in _LABELLED
 
 
-def _error_message(resource: ObservedResource, cluster: str) -> str:
+def _error_message(resource: ObservedResource, cluster: str, region: str) -> str:
     name = f"{KINDS[resource.kind].display_name} {resource.name}"
     owner = resource.tags.get(OWNERSHIP_TAG)
+    if owner == cluster:
+        owner_region = resource.tags[REGION_TAG]
+        return (
+            f"{name} belongs to cluster {owner} in {owner_region}: set another iam.prefix, or, if it "
+            f"does not, change its tag {REGION_TAG} to {region}"
+        )
     if owner:
         return f"{name} belongs to cluster {owner}"
     if resource.kind == "helm-release":
@@ -105,5 +121,9 @@ def _error_message(resource: ObservedResource, cluster: str) -> str:
     elif resource.kind == "kubernetes-object":
         action = f"delete it, rename ours, or add the label {OWNERSHIP_TAG}={cluster} to adopt it"
     else:
-        action = f"delete it, rename ours, or add the tag {OWNERSHIP_TAG}={cluster} to adopt it"
+        tags = [f"{OWNERSHIP_TAG}={cluster}"]
+        if resource.kind in GLOBAL_KINDS:
+            tags.append(f"{REGION_TAG}={region}")
+        noun = "tag" if len(tags) == 1 else "tags"
+        action = f"delete it, rename ours, or add the {noun} {' and '.join(tags)} to adopt it"
     return f"{name} exists and was not created for this cluster: {action}"

@@ -20,8 +20,14 @@ from dovetail.eks.desired.nodepools import desired_nodepools
 from dovetail.eks.desired.security_groups import desired_security_groups
 from dovetail.eks.desired.zones import get_region
 from dovetail.eks.plan.references import ref
-from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, DesiredResource, sort_by_dependency
-from dovetail.eks.plan.resource_kinds import KINDS
+from dovetail.eks.plan.resource import (
+    NAME_TAG,
+    OWNERSHIP_TAG,
+    REGION_TAG,
+    DesiredResource,
+    sort_by_dependency,
+)
+from dovetail.eks.plan.resource_kinds import GLOBAL_KINDS, KINDS
 from dovetail.model.cloud.ec2_catalog import Catalog
 
 
@@ -57,6 +63,8 @@ def _with_tags(resources: Iterable[DesiredResource], config: ClusterConfig) -> I
             yield resource
             continue
         tags = {**config.tags, **resource.tags, OWNERSHIP_TAG: config.name}
+        if resource.kind in GLOBAL_KINDS:
+            tags[REGION_TAG] = config.region
         if not kind.name_property:
             tags |= {NAME_TAG: resource.name, "Name": f"{config.name}-{resource.name}"}
         yield msgspec.structs.replace(resource, tags=tags)

@@ -72,7 +72,7 @@ async def find_leftovers(session: ClusterSession) -> list[Leftover]:
     leftovers = [
         Leftover(KINDS[resource.kind].display_name, resource.name)
         for resource in observed.resources.values()
-        if is_owned(resource, session.config.name)
+        if is_owned(resource, session.config.name, session.config.region)
     ]
     leftovers += [leftover async for leftover in _leftover_cleaner(session).find()]
     leftovers += await _find_stuck_objects(session)

@@ -10,6 +10,8 @@ from dovetail.eks.plan.references import AWS, find_references
 
 OWNERSHIP_TAG: Final = "dovetail.sh/cluster"
 """On every resource that we create: the name of the cluster that owns it."""
+REGION_TAG: Final = "dovetail.sh/region"
+"""On IAM resources, which are global: the region of the cluster that owns them."""
 NAME_TAG: Final = "dovetail.sh/resource"
 """On resources that AWS finds by tag only (VPCs, subnets): the resource's name."""
 

@@ -345,3 +345,5 @@ KINDS: Final[Mapping[str, ResourceKind]] = FrozenDict(
     {kind.name: kind for kind in (*_NETWORK, *_IDENTITY, *_EKS, *_EVENTS_AND_LOGS, *_KUBERNETES)}
 )
 """Every kind, in creation order for resources without known dependencies."""
+GLOBAL_KINDS: Final = frozenset(kind.name for kind in _IDENTITY)
+"""Kinds that exist once per account, not once per region."""

@@ -10,13 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote
 
+import msgspec
+
 from dovetail.eks.aws_client import AwsClient, Raw
+from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.plan.resolver import predict_attributes
-from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, REGION_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties, tag_list, tag_map
 
 _MAX_POLICY_VERSIONS: Final = 5
+_ANOTHER_REGION: Final = "another region"
 
 
 async def _list_names(aws: AwsClient, method: str, key: str, name_key: str) -> list[str]:
@@ -26,15 +30,56 @@ async def _list_names(aws: AwsClient, method: str, key: str, name_key: str) -> l
 
 
 def _filter_relevant(
-    results: Iterable[ObservedResource | None], desired: Iterable[DesiredResource], cluster: str
+    results: Iterable[ObservedResource | None], desired: Iterable[DesiredResource], aws: AwsClient
 ) -> list[ObservedResource]:
-    """Return the results that are desired or owned."""
+    """Return the results that are desired or owned, with the region of their owner.
+
+    Resources without a region tag are of an older version of Dovetail; see
+    ``with_names_in_use``.
+    """
     names = {resource.name for resource in desired}
-    return [
-        result
-        for result in results
-        if result is not None and (result.name in names or result.tags.get(OWNERSHIP_TAG) == cluster)
-    ]
+    relevant: list[ObservedResource] = []
+    for result in results:
+        if result is None:
+            continue
+        tags = dict(result.tags)
+        is_of_cluster = tags.get(OWNERSHIP_TAG) == aws.cluster
+        if is_of_cluster and not aws.adopts_untagged:
+            tags.setdefault(REGION_TAG, _ANOTHER_REGION)
+        is_owned = is_of_cluster and tags.get(REGION_TAG, aws.account.region) == aws.account.region
+        if result.name in names or is_owned:
+            relevant.append(msgspec.structs.replace(result, tags=tags))
+    return relevant
+
+
+async def with_names_in_use(aws: AwsClient, config: ClusterConfig) -> ClusterConfig:
+    """Return the file with the IAM prefix that the cluster's resources have.
+
+    Older versions of Dovetail put no region into names and tags in IAM. Such
+    resources belong to the cluster in the region that the controller's policies
+    name. They keep their names and get the tag.
+    """
+    prefix = config.iam.prefix or config.name
+    policies = await aws.list_all("iam", "list_policies", "Policies", Scope="Local")
+    start = f"{prefix}-{config.controller.kind}-"
+    arns = [raw["Arn"] for raw in policies if raw["PolicyName"].startswith(start)]
+    handler = PolicyHandler(aws)
+    results = await aws.gather([handler.observe_policy(arn) for arn in arns])
+    aws.adopts_untagged = any(
+        policy is not None and _is_of_region(policy, aws.cluster, config.region) for policy in results
+    )
+    if config.iam.prefix is not None or not aws.adopts_untagged:
+        return config
+    return config.model_copy(update={"iam": config.iam.model_copy(update={"prefix": prefix})})
+
+
+def _is_of_region(policy: ObservedResource, cluster: str, region: str) -> bool:
+    if policy.tags.get(OWNERSHIP_TAG) != cluster:
+        return False
+    tagged = policy.tags.get(REGION_TAG)
+    return tagged == region or (
+        tagged is None and f":{region}:" in json.dumps(policy.properties["PolicyDocument"])
+    )
 
 
 async def _write_tags(
@@ -61,7 +106,7 @@ class RoleHandler(AwsHandler):
         candidates = await _list_names(self._aws, "list_roles", "Roles", "RoleName")
         names = sorted({resource.name for resource in desired} | set(candidates))
         results = await self._aws.gather([self._observe_role(name) for name in names])
-        return _filter_relevant(results, desired, cluster)
+        return _filter_relevant(results, desired, self._aws)
 
     async def create(self, resource: DesiredResource) -> Attributes:
         desired = resource.properties
@@ -174,8 +219,8 @@ class PolicyHandler(AwsHandler):
         prefixes = self._aws.name_prefixes
         arns = {raw["Arn"] for raw in items if raw["PolicyName"].startswith(prefixes)}
         arns.update(self._arn(resource) for resource in desired)
-        results = await self._aws.gather([self._observe_policy(arn) for arn in sorted(arns)])
-        return _filter_relevant(results, desired, cluster)
+        results = await self._aws.gather([self.observe_policy(arn) for arn in sorted(arns)])
+        return _filter_relevant(results, desired, self._aws)
 
     async def create(self, resource: DesiredResource) -> Attributes:
         desired = resource.properties
@@ -225,7 +270,8 @@ class PolicyHandler(AwsHandler):
                 await self._delete_version(arn, version)
         await self._aws.delete("iam", "delete_policy", **identity)
 
-    async def _observe_policy(self, arn: str) -> ObservedResource | None:
+    async def observe_policy(self, arn: str) -> ObservedResource | None:
+        """Return a policy with its document; None if it does not exist."""
         response = await self._aws.call_or_none("iam", "get_policy", PolicyArn=arn)
         if response is None:
             return None
@@ -281,7 +327,7 @@ class InstanceProfileHandler(AwsHandler):
         )
         names = sorted({resource.name for resource in desired} | set(candidates))
         results = await self._aws.gather([self._observe_profile(name) for name in names])
-        return _filter_relevant(results, desired, cluster)
+        return _filter_relevant(results, desired, self._aws)
 
     async def create(self, resource: DesiredResource) -> Attributes:
         path = resource.properties.get("Path", "/")
@@ -364,7 +410,8 @@ class OidcProviderHandler(AwsHandler):
             if raw is None:
                 continue
             tags = tag_map(raw.get("Tags"))
-            name = names.get(url) or (url if tags.get(OWNERSHIP_TAG) == cluster else None)
+            is_owned = tags.get(OWNERSHIP_TAG) == cluster and f".{self._aws.account.region}." in url
+            name = names.get(url) or (url if is_owned else None)
             if name is not None:
                 providers.append(
                     ObservedResource(

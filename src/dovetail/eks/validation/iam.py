@@ -32,7 +32,7 @@ def validate_names(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldErr
     path: FieldPath = ("iam", "prefix") if config.iam.prefix else ("name",)
     longest = max(roles, key=len)
     if len(longest) > MAX_ROLE_NAME:
-        allowed = MAX_ROLE_NAME - (len(longest) - len(names.prefix))
+        allowed = MAX_ROLE_NAME - (len(longest) - len(config.iam.prefix or config.name))
         hint = "" if config.iam.prefix else ", or set iam.prefix"
         yield (
             path,
