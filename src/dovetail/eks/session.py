@@ -29,11 +29,16 @@ from dovetail.eks.apply.executor import HandlerExecutor
 from dovetail.eks.apply.lock import cluster_lock
 from dovetail.eks.apply.observer import Observer
 from dovetail.eks.apply.ownership import check_ownership
-from dovetail.eks.apply.preflight import validate_existing_subnets, validate_version_change
+from dovetail.eks.apply.preflight import (
+    validate_existing_subnets,
+    validate_replacements,
+    validate_version_change,
+)
 from dovetail.eks.aws_client import AwsClient, PollSettings
 from dovetail.eks.aws_errors import with_advice
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.desired_state import desired_state
+from dovetail.eks.desired.kept_subnets import keep_subnets
 from dovetail.eks.kubernetes.api import ApiAccess
 from dovetail.eks.kubernetes.helm import Helm, HelmCli
 from dovetail.eks.plan.planner import Plan, plan_changes
@@ -74,10 +79,13 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
     async def plan(self) -> tuple[Plan, ObservedState]:
         """Observe and plan; raises an error for what cannot be applied."""
         observed = await self.observe()
-        validate_existing_subnets(self.desired, observed)
-        check_ownership(self.desired, observed, self.config.name)
-        validate_version_change(self.desired, observed)
-        return plan_changes(self.desired, observed), observed
+        desired = keep_subnets(self.desired, observed, self.config)
+        validate_existing_subnets(desired, observed)
+        check_ownership(desired, observed, self.config.name)
+        validate_version_change(desired, observed)
+        plan = plan_changes(desired, observed)
+        validate_replacements(plan, observed)
+        return plan, observed
 
     async def plan_when_settled(self, report: Callable[[str], None]) -> tuple[Plan, ObservedState]:
         """Plan once no resource is in transition; ``report`` says what is waited for."""

@@ -74,7 +74,7 @@ class Eks:
         self._regions: dict[str, tuple[dict[str, Raw], dict[str, dict[str, dict[str, Raw]]]]] = {}
         self._select_region("us-east-1")
         self.failed: set[str] = set()
-        """Names of members whose creation failed."""
+        """Names of clusters and members whose creation failed."""
         self.creators: dict[str, str] = {}
         """Cluster → access key of its creator."""
 
@@ -171,7 +171,8 @@ class Eks:
             ec2 = ec2_backends[DEFAULT_ACCOUNT_ID][cluster["region"]]
             ec2.delete_security_group(group_id=cluster["resourcesVpcConfig"]["clusterSecurityGroupId"])
             del self.clusters[cluster["name"]], self.parts[cluster["name"]]
-        cluster["status"] = "ACTIVE"
+            self.failed.discard(cluster["name"])
+        cluster["status"] = "FAILED" if cluster["name"] in self.failed else "ACTIVE"
         return described
 
     def _update(self, cluster: Raw, params: Raw) -> Raw:

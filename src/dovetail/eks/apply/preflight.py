@@ -1,9 +1,11 @@
-"""Checks before apply: existing subnets and the Kubernetes version."""
+"""Checks before apply: existing subnets, the Kubernetes version, replacements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from dovetail.eks.plan.planner import Action, Plan, Step
 from dovetail.eks.plan.resource import DesiredResource, ObservedState
+from dovetail.eks.plan.resource_kinds import FAILED_VALUE
 from dovetail.errors import DovetailError
 
 _SUBNET_FIELDS: Final = {"nodes": "vpc.existing.subnets", "control-plane": "vpc.existing.controlPlaneSubnets"}
@@ -16,6 +18,10 @@ class SubnetError(DovetailError):
 
 class VersionError(DovetailError):
     """EKS cannot change from the running to the desired Kubernetes version."""
+
+
+class ReplacementError(DovetailError):
+    """A change of the file would replace what a running cluster uses."""
 
 
 def validate_existing_subnets(desired: Sequence[DesiredResource], observed: ObservedState) -> None:
@@ -79,3 +85,40 @@ def validate_version_change(desired: Sequence[DesiredResource], observed: Observ
 
 def _minor(version: str) -> int:
     return int(version.partition(".")[2].partition(".")[0])
+
+
+def validate_replacements(plan: Plan, observed: ObservedState) -> None:
+    """Raise ``ReplacementError`` if a step deletes what a running cluster uses.
+
+    EKS cannot change the VPC and the role of a cluster. Subnets of the control
+    plane stay in use as long as it runs, and roles as long as a node has them.
+    """
+    clusters = [resource for resource in observed.resources.values() if resource.kind == "eks-cluster"]
+    if not clusters or clusters[0].properties.get("RoleArn") == FAILED_VALUE:
+        return
+    errors = [error for step in plan.steps if (error := _replacement_error(step)) is not None]
+    if errors:
+        advice = "set it back, or destroy the cluster and create it again; nothing was changed"
+        raise ReplacementError("\n".join([*dict.fromkeys(errors), advice]))
+
+
+def _replacement_error(step: Step) -> str | None:
+    if step.action is not Action.DELETE:
+        return None
+    change = step.changes[0] if step.is_replacement else None
+    before = change.before if change is not None else ""
+    if step.kind == "vpc" and change is not None:
+        return f"vpc.create.cidr: the VPC of the running cluster has {before}; EKS cannot change its VPC"
+    if step.kind == "subnet" and change is not None:
+        kind, _, zone = step.name.partition("-")
+        return f"vpc.create.{kind}Subnets: the subnet in {zone} has {before} and is in use by the cluster"
+    if step.kind == "subnet" and step.name.startswith("private-"):
+        zone = step.name.removeprefix("private-")
+        return f"vpc.create.zones: the subnet in {zone} is in use by the cluster and cannot be removed"
+    if step.kind == "eks-cluster" and change is not None:
+        if change.property == "RoleArn":
+            return f"iam.prefix, iam.path: the running cluster has the role {before}, which EKS cannot change"
+        return f"{change}: EKS cannot change this of a cluster that exists"
+    if step.kind == "iam-role" and change is not None:
+        return f"iam.path: IAM role {step.name} has the path {before} and is in use; IAM cannot move it"
+    return None

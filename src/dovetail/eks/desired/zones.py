@@ -13,6 +13,8 @@ UNSUPPORTED_ZONE_IDS: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 """Ids of zones in which EKS supports no control plane."""
 MAX_PREFIX_LENGTH: Final = 28
 """Longest prefix, thus smallest size, of a subnet in AWS."""
+PUBLIC_PREFIX_BITS: Final = 6
+"""Size of a public subnet in a zone that is added: a 64th of the VPC."""
 
 
 def get_region(config: ClusterConfig, catalog: Catalog) -> Region:
@@ -41,10 +43,16 @@ def private_cidrs(vpc: CreatedVpc, count: int) -> list[str]:
 
 
 def public_cidrs(vpc: CreatedVpc, count: int) -> list[str]:
-    """Return the CIDR blocks of public subnets: configured, or the VPC's last block."""
+    """Return the CIDR blocks of public subnets: configured, or the end of the VPC.
+
+    In a VPC that is large enough, half of its last block stays free for a zone that
+    is added later.
+    """
     if vpc.public_subnets:
         return list(vpc.public_subnets)
     last = _zone_blocks(vpc, count)[-1]
+    if last.prefixlen + 4 <= MAX_PREFIX_LENGTH:
+        return [str(network) for network in _split(_split(last, 2)[1], 8)[:count]]
     return [str(network) for network in _split(last, count)[:count]]
 
 

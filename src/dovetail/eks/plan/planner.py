@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from dovetail.eks.plan.diff import PropertyChange, diff_resource
+from dovetail.eks.plan.diff import KNOWN_LATER, PropertyChange, diff_resource
 from dovetail.eks.plan.references import Reference, UnresolvedReferenceError
 from dovetail.eks.plan.resolver import resolve_reference
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource, ObservedState, sort_by_dependency
-from dovetail.eks.plan.resource_kinds import KINDS
+from dovetail.eks.plan.resource_kinds import BLOCK_CLUSTER_DELETION, DELETED_WITH_CLUSTER, KINDS
 
 
 class Action(StrEnum):
@@ -131,8 +131,13 @@ class _StepBuilder:
         if current is None:
             self._created.add(resource.address)
             return [Step(action=Action.CREATE, address=resource.address, desired=resource)]
+        if self._is_gone_with_cluster(resource):
+            self._created.add(resource.address)
+            return [Step(action=Action.CREATE, address=resource.address, desired=resource)]
         changes = diff_resource(resource, current, self._lookup)
         forcing = tuple(change for change in changes if change.forces_replacement)
+        if not forcing and self._cluster_is_replaced and resource.kind in BLOCK_CLUSTER_DELETION:
+            forcing = (PropertyChange(("ClusterName",), resource.name, KNOWN_LATER, True),)
         if forcing:
             self._created.add(resource.address)
             delete = Step(action=Action.DELETE, address=resource.address, observed=current, changes=forcing)
@@ -149,6 +154,18 @@ class _StepBuilder:
             changes=changes,
         )
         return [update]
+
+    @property
+    def _cluster_is_replaced(self) -> bool:
+        """True if the plan creates an EKS cluster in place of an observed one."""
+        return any(
+            address.startswith("eks-cluster/") and address in self.observed.resources
+            for address in self._created
+        )
+
+    def _is_gone_with_cluster(self, resource: DesiredResource) -> bool:
+        """Return True if the resource is deleted together with its EKS cluster."""
+        return resource.kind in DELETED_WITH_CLUSTER and self._cluster_is_replaced
 
     def _lookup(self, reference: Reference) -> Any:
         if reference.address in self._updated:

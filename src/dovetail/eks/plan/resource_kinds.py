@@ -10,6 +10,9 @@ import msgspec
 
 from dovetail.model.frozen import FrozenDict
 
+FAILED_VALUE: Final = "(creation failed)"
+"""Value of an immutable property of a failed resource: it forces a replacement."""
+
 
 class Attribute(msgspec.Struct, frozen=True):
     """A value of an existing resource that others refer to."""
@@ -345,5 +348,11 @@ KINDS: Final[Mapping[str, ResourceKind]] = FrozenDict(
     {kind.name: kind for kind in (*_NETWORK, *_IDENTITY, *_EKS, *_EVENTS_AND_LOGS, *_KUBERNETES)}
 )
 """Every kind, in creation order for resources without known dependencies."""
+DELETED_WITH_CLUSTER: Final = frozenset(
+    {"eks-addon", "eks-access-entry", "pod-identity-association", "helm-release", "kubernetes-object"}
+)
+"""Kinds that are deleted together with their EKS cluster."""
+BLOCK_CLUSTER_DELETION: Final = frozenset({"eks-node-group", "eks-fargate-profile"})
+"""Kinds that must be deleted before their EKS cluster."""
 GLOBAL_KINDS: Final = frozenset(kind.name for kind in _IDENTITY)
 """Kinds that exist once per account, not once per region."""

@@ -8,14 +8,13 @@ import msgspec
 
 from dovetail.eks.aws_client import Raw, none_if_not_found
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
+from dovetail.eks.plan.resource_kinds import FAILED_VALUE
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties
 from dovetail.errors import DovetailError
 
 _TRANSITIONAL: Final = frozenset({"CREATING", "UPDATING", "DELETING"})
 _FAILED: Final = frozenset({"CREATE_FAILED", "DELETE_FAILED"})
-FAILED_VALUE: Final = "(creation failed)"
-"""Value of an immutable property of a failed resource: it forces a replacement."""
 
 
 class ApiMethods(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from dovetail.eks.aws_client import Raw
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource
-from dovetail.eks.resources.eks.base import FAILED_VALUE, ApiMethods, ClusterMemberHandler, health_issues
+from dovetail.eks.plan.resource_kinds import FAILED_VALUE
+from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler, health_issues
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties, lower_keys, upper_keys
 from dovetail.errors import DovetailError

@@ -1,0 +1,140 @@
+"""Changes of a file that reach what a running cluster uses: kept, or rejected."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from dovetail.eks.apply.preflight import ReplacementError
+from dovetail.eks.desired.desired_state import desired_state
+from dovetail.eks.desired.kept_subnets import AddressSpaceError, keep_subnets
+from dovetail.eks.plan.planner import Action, plan_changes
+from tests.support.eks.configs import a_cluster
+from tests.support.eks.in_memory_account import InMemoryAccount
+from tests.support.moto.cluster_account import TestAccount, an_account
+
+
+def _network(**fields: Any) -> dict[str, Any]:
+    return {"create": {"cidr": "10.0.0.0/16", "zones": 2, **fields}}
+
+
+@pytest.mark.slow
+def test_added_zone_takes_free_space_and_nothing_is_replaced(account: TestAccount) -> None:
+    file = a_cluster(vpc=_network(zones=3))
+    account.apply(file)
+    before = _subnets(account)
+    larger = a_cluster(vpc=_network(zones=4))
+
+    plan = account.plan(larger)
+    account.apply(larger)
+
+    assert {step.action for step in plan.steps} <= {Action.CREATE, Action.UPDATE}
+    after = _subnets(account)
+    assert before.items() <= after.items()
+    assert len(after) == len(before) + 2
+    assert account.plan(larger).steps == ()
+    assert account.destroy(larger) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"vpc": _network(cidr="10.1.0.0/16")},
+            "vpc.create.cidr: the VPC of the running cluster has 10.0.0.0/16; EKS cannot change its VPC",
+        ),
+        (
+            {"vpc": _network(zones=["us-east-1a", "us-east-1c"])},
+            "vpc.create.zones: the subnet in us-east-1b is in use by the cluster and cannot be removed",
+        ),
+        (
+            {"vpc": _network(privateSubnets=["10.0.0.0/20", "10.0.16.0/20"])},
+            "vpc.create.privateSubnets: the subnet in us-east-1a has 10.0.0.0/18 and is in use",
+        ),
+        (
+            {"iam": {"prefix": "other"}},
+            "iam.prefix, iam.path: the running cluster has the role arn:aws:iam::123456789012:role/dev-us",
+        ),
+        (
+            {"iam": {"path": "/platform/"}},
+            "iam.path: IAM role dev-us-east-1-node has the path / and is in use",
+        ),
+    ],
+)
+def test_change_of_what_the_cluster_uses_is_rejected(
+    account_with_cluster: TestAccount, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ReplacementError) as raised:
+        account_with_cluster.plan(a_cluster(**{"vpc": _network(), **fields}))
+
+    assert message in str(raised.value)
+    assert "nothing was changed" in str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def account_with_cluster() -> Iterator[TestAccount]:
+    with an_account() as account:
+        account.apply(a_cluster(vpc=_network()))
+        yield account
+
+
+def test_failed_cluster_is_created_again_with_everything_in_it(account: TestAccount) -> None:
+    file = a_cluster(vpc=_network(), access={"admins": ["arn:aws:iam::123456789012:role/ops"]})
+    account.apply(file)
+    members = {kind: set(names) for kind, names in account.eks.parts["dev"].items()}
+    account.eks.failed.add("dev")
+    account.eks.clusters["dev"]["status"] = "FAILED"
+
+    account.apply(file)
+
+    for kind in ("addons", "access-entries", "node-groups"):
+        assert set(account.eks.parts["dev"][kind]) == members[kind]
+    assert len(account.eks.parts["dev"]["pod-identity-associations"]) == 1
+    assert account.plan(file).steps == ()
+
+
+@pytest.mark.parametrize("zones", [2, 3, 4])
+@pytest.mark.parametrize("cidr", ["10.0.0.0/16", "10.0.0.0/20", "10.0.0.0/22"])
+def test_zones_are_added_one_by_one_without_overlap(zones: int, cidr: str) -> None:
+    first = a_cluster(vpc=_network(cidr=cidr, zones=zones))
+    second = a_cluster(vpc=_network(cidr=cidr, zones=zones + 1))
+    account = InMemoryAccount(desired_state(second))
+    account.run(plan_changes(desired_state(first), account.observed()))
+    before = _blocks(desired_state(first))
+
+    kept = keep_subnets(desired_state(second), account.observed(), second)
+
+    blocks = _blocks(kept)
+    networks = sorted(IPv4Network(block) for block in blocks.values())
+    assert before.items() <= blocks.items()
+    assert len(networks) == 2 * (zones + 1)
+    assert not any(one.overlaps(other) for one, other in pairwise(networks))
+    assert all(network.subnet_of(IPv4Network(cidr)) and network.prefixlen <= 28 for network in networks)
+
+
+def test_zone_without_free_space_is_rejected() -> None:
+    blocks = ["10.0.0.0/18", "10.0.64.0/18"]
+    public = ["10.0.128.0/18", "10.0.192.0/18"]
+    first = a_cluster(vpc=_network(privateSubnets=blocks, publicSubnets=public))
+    second = a_cluster(vpc=_network(zones=3))
+    account = InMemoryAccount(desired_state(first))
+    account.run(plan_changes(desired_state(first), account.observed()))
+
+    with pytest.raises(AddressSpaceError, match="no free block for a subnet in us-east-1c; keep the zones"):
+        keep_subnets(desired_state(second), account.observed(), second)
+
+
+def _blocks(resources: Any) -> dict[str, str]:
+    return {
+        resource.address: str(resource.properties["CidrBlock"])
+        for resource in resources
+        if resource.kind == "subnet"
+    }
+
+
+def _subnets(account: TestAccount) -> dict[str, str]:
+    owned = [{"Name": "tag:dovetail.sh/cluster", "Values": ["dev"]}]
+    found = account.client("ec2").describe_subnets(Filters=owned)["Subnets"]
+    return {subnet["SubnetId"]: subnet["CidrBlock"] for subnet in found}
