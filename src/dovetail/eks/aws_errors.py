@@ -37,9 +37,21 @@ _CODES: Final = (
     (r"NotFound|I[dD]\.Malformed", Meaning.NOT_FOUND),
     (r"^(InvalidParameter|InvalidRequest|MalformedPolicyDocument)", Meaning.INVALID),
 )
-_NOT_VISIBLE: Final = re.compile(r"cannot be assumed|does not exist|Invalid principal|not authorized")
-"""Messages about a role, a subnet or a group that was created moments ago."""
-_EVENTUALLY_CONSISTENT: Final = re.compile(r"role|subnet|security group", re.IGNORECASE)
+_IN_USE: Final = "ResourceInUseException"
+"""EKS's code for "exists already" and for "in transition"; only the messages differ."""
+ALREADY_EXISTS_MESSAGES: Final = ("already exists", "already in use on this cluster")
+"""Parts of messages with the code ResourceInUseException: the resource exists."""
+NOT_VISIBLE_MESSAGES: Final = (
+    r"(role|subnet|security group|group).*(cannot|could not) be assumed",
+    r"(role|subnet|security group).*does not exist",
+    r"invalid principal",
+    r"(role|principal).*not authorized",
+    r"misconfigured PodExecutionRole trust policy",
+    r"service principals .* were not found in the trust relationships",
+    r"role doesn't have the .* managed policies",
+    r"invalid IAM instance profile",
+)
+"""Patterns of messages about a role, subnet or group that was created moments ago."""
 _PERMISSION: Final = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
 """The missing permission. It can differ from the operation called (``iam:PassRole``)."""
 
@@ -65,17 +77,14 @@ def is_not_visible_yet(error: AwsError) -> bool:
     IAM roles, subnets and security groups are eventually consistent: other
     services reject them for some seconds after creation.
     """
-    message = str(error)
-    return (
-        _meaning(error) is Meaning.INVALID
-        and _EVENTUALLY_CONSISTENT.search(message) is not None
-        and _NOT_VISIBLE.search(message) is not None
+    return _meaning(error) is Meaning.INVALID and any(
+        re.search(pattern, str(error), re.IGNORECASE | re.DOTALL) for pattern in NOT_VISIBLE_MESSAGES
     )
 
 
 def _meaning(error: AwsError) -> Meaning | None:
-    # EKS has one code for "exists" and "in use"; only the message differs.
-    if error.code == "ResourceInUseException" and "already exists" in str(error):
+    text = str(error).lower()
+    if error.code == _IN_USE and any(message in text for message in ALREADY_EXISTS_MESSAGES):
         return Meaning.ALREADY_EXISTS
     return next((meaning for pattern, meaning in _CODES if re.search(pattern, error.code)), None)
 

@@ -73,6 +73,8 @@ class Eks:
     def reset(self) -> None:
         self._regions: dict[str, tuple[dict[str, Raw], dict[str, dict[str, dict[str, Raw]]]]] = {}
         self._select_region("us-east-1")
+        self.creator = ""
+        """Principal for which EKS makes an access entry with each cluster; none by default."""
         self.failed: set[str] = set()
         """Names of clusters and members whose creation failed."""
         self.creators: dict[str, str] = {}
@@ -158,6 +160,11 @@ class Eks:
             "createdAt": _CREATED_AT,
         }
         self.parts[name] = {part: {} for part in MEMBER_KINDS}
+        if self.creator:
+            entry = {"principalArn": self.creator, "type": "STANDARD", "kubernetesGroups": [], "tags": {}}
+            arn = self.clusters[name]["arn"].replace(":cluster/", ":access-entry/")
+            entry |= {"clusterName": name, "accessEntryArn": f"{arn}/creator"}
+            self.parts[name]["access-entries"][self.creator] = entry
         if self.instant:
             self.clusters[name]["status"] = "ACTIVE"
         return {"cluster": self.clusters[name]}
@@ -226,7 +233,10 @@ class Eks:
             params["associationId"] = f"a-{next(self._numbers)}"
         name = params[kind.key]
         if name in members:
-            raise EksError(409, "ResourceInUseException", f"{kind.member} already exists: {name}")
+            message = f"{kind.member} already exists: {name}"
+            if kind_name == "access-entries":
+                message = "The specified access entry resource is already in use on this cluster."
+            raise EksError(409, "ResourceInUseException", message)
         where = cluster["arn"].replace(":cluster/", f":{kind.member.lower()}/")
         member = {
             **params,

@@ -55,8 +55,13 @@ class ClusterMemberHandler(AwsHandler, ABC):
 
     async def create(self, resource: DesiredResource) -> Attributes:
         cluster = resource.properties["ClusterName"]
-        await self._aws.create("eks", f"create_{self.methods.noun}", **self.create_parameters(resource))
+        parameters = self.create_parameters(resource)
+        created = await self._aws.create("eks", f"create_{self.methods.noun}", **parameters)
         raw = await self.wait_until_active(cluster, await self.find_key(resource))
+        if created is None:
+            # EKS or a lost request created it, perhaps with other properties.
+            for observed in self._to_observed(raw, [resource], self._aws.cluster):
+                await self.update(observed, resource)
         return self.attributes(raw)
 
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
