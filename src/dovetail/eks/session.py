@@ -30,7 +30,9 @@ from dovetail.eks.apply.lock import cluster_lock
 from dovetail.eks.apply.observer import Observer
 from dovetail.eks.apply.ownership import check_ownership
 from dovetail.eks.apply.preflight import (
+    validate_access_mode,
     validate_existing_subnets,
+    validate_foreign_tags,
     validate_replacements,
     validate_version_change,
 )
@@ -83,6 +85,8 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
         validate_existing_subnets(desired, observed)
         check_ownership(desired, observed, self.config.name)
         validate_version_change(desired, observed)
+        validate_access_mode(desired, observed)
+        validate_foreign_tags(observed)
         plan = plan_changes(desired, observed)
         validate_replacements(plan, observed)
         return plan, observed

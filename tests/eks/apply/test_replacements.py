@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.eks.apply.preflight import ReplacementError
+from dovetail.eks.apply.preflight import AccessModeError, ReplacementError, SubnetError
 from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.desired.kept_subnets import AddressSpaceError, keep_subnets
 from dovetail.eks.plan.planner import Action, plan_changes
@@ -73,6 +73,11 @@ def test_change_of_what_the_cluster_uses_is_rejected(
     assert "nothing was changed" in str(raised.value)
 
 
+def test_access_entries_cannot_change_back_to_aws_auth(account_with_cluster: TestAccount) -> None:
+    with pytest.raises(AccessModeError, match="EKS cannot change back to aws-auth; set entries"):
+        account_with_cluster.plan(a_cluster(vpc=_network(), access={"mode": "aws-auth"}))
+
+
 @pytest.fixture(scope="module")
 def account_with_cluster() -> Iterator[TestAccount]:
     with an_account() as account:
@@ -93,6 +98,30 @@ def test_failed_cluster_is_created_again_with_everything_in_it(account: TestAcco
         assert set(account.eks.parts["dev"][kind]) == members[kind]
     assert len(account.eks.parts["dev"]["pod-identity-associations"]) == 1
     assert account.plan(file).steps == ()
+
+
+def test_discovery_tag_of_another_cluster_is_not_overwritten(account: TestAccount) -> None:
+    file = account.prepared("existing-vpc")
+    vpc = file.vpc.existing if file.vpc else None
+    assert vpc is not None
+    subnet = vpc.subnets.ids[0]
+    account.client("ec2").create_tags(
+        Resources=[subnet], Tags=[{"Key": "karpenter.sh/discovery", "Value": "theirs"}]
+    )
+
+    with pytest.raises(SubnetError, match=f"{subnet} has the tag karpenter.sh/discovery=theirs.*ids"):
+        account.plan(file)
+
+
+@pytest.mark.slow
+def test_log_group_is_deleted_when_the_file_has_no_log_types(account: TestAccount) -> None:
+    account.apply(a_cluster(vpc=_network(), logging={"types": ["audit"]}))
+    without = a_cluster(vpc=_network())
+
+    account.apply(without)
+
+    assert account.client("logs").describe_log_groups()["logGroups"] == []
+    assert account.plan(without).steps == ()
 
 
 @pytest.mark.parametrize("zones", [2, 3, 4])

@@ -103,9 +103,9 @@ def test_created_vpc_has_private_and_public_subnets() -> None:
         "private-us-east-1a": "10.0.0.0/18",
         "private-us-east-1b": "10.0.64.0/18",
         "private-us-east-1c": "10.0.128.0/18",
-        "public-us-east-1a": "10.0.192.0/20",
-        "public-us-east-1b": "10.0.208.0/20",
-        "public-us-east-1c": "10.0.224.0/20",
+        "public-us-east-1a": "10.0.224.0/22",
+        "public-us-east-1b": "10.0.228.0/22",
+        "public-us-east-1c": "10.0.232.0/22",
     }
 
 
@@ -204,7 +204,8 @@ def test_nodes_join_by_access_entry_or_by_aws_auth_but_not_by_both() -> None:
         "data"
     ]
     roles = [mapping["rolearn"] for mapping in yaml.safe_load(data["mapRoles"])]
-    assert roles == ["@{iam-role/dev-us-east-1-node-group:arn}", "@{iam-role/dev-us-east-1-node:arn}"]
+    prefix = "arn:@{aws:partition}:iam::@{aws:account}:role"
+    assert roles == [f"{prefix}/dev-us-east-1-node-group", f"{prefix}/dev-us-east-1-node"]
 
 
 def test_admin_name_is_a_user_of_the_account_with_the_admin_policy() -> None:
@@ -433,3 +434,37 @@ def test_arns_principals_and_endpoints_are_those_of_the_partition(
     assert resolved["subnet/private-" + zones[0]]["AvailabilityZone"] == zones[0]
     assert '"sts.amazonaws.com.cn"' not in text  # EKS has one audience for tokens in all partitions.
     assert resolved["eks-node-group/controller"]["InstanceTypes"] == ["m5.large"]
+
+
+def test_aws_auth_has_roles_without_their_path() -> None:
+    file = a_cluster(
+        access={"mode": "aws-auth", "roles": [{"roleArn": "arn:aws:iam::123456789012:role/teams/a/Dev"}]},
+        iam={"path": "/platform/"},
+    )
+
+    config_map = desired_by_address(file)["kubernetes-object/ConfigMap/kube-system/aws-auth"]
+
+    roles = [mapping["rolearn"] for mapping in yaml.safe_load(config_map.properties["data"]["mapRoles"])]
+    assert "arn:aws:iam::123456789012:role/Dev" in roles
+    assert not [role for role in roles if "/platform/" in role]
+
+
+def test_metrics_server_on_fargate_has_another_port_than_the_kubelet() -> None:
+    on_fargate = a_cluster(home="fargate", addons={"metrics-server": True})
+    on_nodes = a_cluster(addons={"metrics-server": True})
+
+    releases = [
+        desired_by_address(file)["helm-release/kube-system/metrics-server"].properties["values"]
+        for file in (on_fargate, on_nodes)
+    ]
+
+    assert releases == [{"containerPort": 10251}, {}]
+
+
+def test_node_group_with_gpus_has_an_image_with_their_drivers() -> None:
+    file = a_cluster(nodeGroups=[{"name": "gpu", "instanceTypes": ["g5.xlarge"]}, {"name": "plain"}])
+
+    resources = desired_by_address(file)
+
+    assert resources["eks-node-group/gpu"].properties["AmiType"] == "AL2023_x86_64_NVIDIA"
+    assert resources["eks-node-group/plain"].properties["AmiType"] == "AL2023_x86_64_STANDARD"

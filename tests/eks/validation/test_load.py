@@ -26,6 +26,9 @@ def load_errors(data: bytes) -> list[str]:
     return [str(error) for error in raised.value.errors]
 
 
+STATEMENT = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+
+
 def field_errors(**fields: Any) -> list[str]:
     return [error.partition(" ")[2] for error in load_errors(a_file(**fields))]
 
@@ -368,3 +371,76 @@ def _paths(value: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 def test_published_schema_matches_the_model(golden: Callable[[Path, str], None]) -> None:
     golden(SCHEMA, json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"logging": {"types": ["audit"], "retentionDays": 10}},
+            "logging.retentionDays: CloudWatch does not keep logs for 10 days; it does for 7",
+        ),
+        (
+            {"access": {"admins": ["arn:aws:sts::123456789012:assumed-role/ops/me"]}},
+            "access.admins[0]: arn:aws:sts::123456789012:assumed-role/ops/me is a session",
+        ),
+        ({"endpoint": {"publicCidrs": ["10.0.0.0/8"]}}, "endpoint.publicCidrs[0]: 10.0.0.0/8 is private"),
+        ({"vpc": {"create": {"cidr": "169.254.0.0/16"}}}, "vpc.create.cidr: 169.254.0.0/16 is reserved"),
+        (
+            {"vpc": {"create": {"endpoints": ["ecr.apii"]}}},
+            "vpc.create.endpoints[0]: 'ecr.apii' is not a service with a VPC endpoint; did you mean",
+        ),
+        (
+            {"serviceAccounts": [{"name": "a", "statements": [STATEMENT | {"Effect": "Alow"}]}]},
+            "serviceAccounts[0].statements[0].Effect: 'Alow' is not an effect: Allow or Deny",
+        ),
+        (
+            {"serviceAccounts": [{"name": "dovetail", "namespace": "kube-system"}]},
+            "serviceAccounts[0]: kube-system/dovetail is the service account of the controller",
+        ),
+        (
+            {"nodeGroups": [{"name": "batch", "labels": {"kubernetes.io/foo": "x"}}]},
+            "nodeGroups[0].labels['kubernetes.io/foo']: EKS does not allow labels of kubernetes.io",
+        ),
+        (
+            {"home": {"kind": "fargate", "namespaces": ["kube-system", "eks-foo"]}},
+            "home.namespaces[1]: eks-foo: its Fargate profile would have this name, which begins with 'eks-'",
+        ),
+        (
+            {"nodeClasses": [{"name": "default", "image": "al2@latest"}]},
+            "nodeClasses[0]: there are no AL2 AMIs for Kubernetes 1.33; use al2023@latest",
+        ),
+        (
+            {"nodeClasses": [{"name": "default", "image": "bottlerocket@latest", "userData": "echo hello"}]},
+            "nodeClasses[0]: userData is not TOML, which Bottlerocket requires",
+        ),
+        (
+            {"nodeClasses": [{"name": "default", "image": "windows2022@latest"}]},
+            "nodePools[0].nodeClass: default boots windows, which the NodePool excludes",
+        ),
+        (
+            {"nodePools": [{"name": "p", "ttlAfterEmpty": "30s", "consolidateAfter": "10m"}]},
+            "nodePools[0].consolidateAfter: conflicts with ttlAfterEmpty",
+        ),
+        (
+            {"account": "123456789012", "iam": {"permissionsBoundary": "arn:aws:iam::999999999999:policy/b"}},
+            "iam.permissionsBoundary: is a policy of account 999999999999, but the cluster is in",
+        ),
+    ],
+)
+def test_what_aws_would_reject_is_rejected(fields: dict[str, Any], message: str) -> None:
+    errors = field_errors(**fields)
+
+    assert any(error.startswith(message) for error in errors), errors
+
+
+def test_what_aws_accepts_is_accepted() -> None:
+    load_config(
+        "cluster.yaml",
+        a_file(
+            logging={"types": ["audit"], "retentionDays": 3653},
+            endpoint={"publicCidrs": ["192.0.2.0/24", "0.0.0.0/0"]},
+            nodeGroups=[{"name": "batch", "labels": {"node.kubernetes.io/role": "batch"}}],
+            nodeClasses=[{"name": "default", "image": "bottlerocket@latest", "userData": "[settings]"}],
+        ),
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from dovetail.eks.desired.names import DISCOVERY
 from dovetail.eks.plan.planner import Action, Plan, Step
 from dovetail.eks.plan.resource import DesiredResource, ObservedState
 from dovetail.eks.plan.resource_kinds import FAILED_VALUE
@@ -18,6 +19,10 @@ class SubnetError(DovetailError):
 
 class VersionError(DovetailError):
     """EKS cannot change from the running to the desired Kubernetes version."""
+
+
+class AccessModeError(DovetailError):
+    """EKS cannot change from access entries back to aws-auth."""
 
 
 class ReplacementError(DovetailError):
@@ -97,9 +102,27 @@ def validate_replacements(plan: Plan, observed: ObservedState) -> None:
     if not clusters or clusters[0].properties.get("RoleArn") == FAILED_VALUE:
         return
     errors = [error for step in plan.steps if (error := _replacement_error(step)) is not None]
+    errors += _template_errors(plan, observed)
     if errors:
         advice = "set it back, or destroy the cluster and create it again; nothing was changed"
         raise ReplacementError("\n".join([*dict.fromkeys(errors), advice]))
+
+
+def _template_errors(plan: Plan, observed: ObservedState) -> Iterator[str]:
+    """Yield an error for every launch template that a node group would lose."""
+    deleted = {step.address for step in plan.steps if step.action is Action.DELETE}
+    names = {
+        observed.resources[address].attributes.get("id"): observed.resources[address].name
+        for address in deleted
+        if address.startswith("launch-template/") and address in observed.resources
+    }
+    for group in observed.resources.values():
+        template = (group.properties.get("LaunchTemplate") or {}).get("Id")
+        if group.kind == "eks-node-group" and group.address not in deleted and template in names:
+            yield (
+                f"launchTemplate: node group {group.name} uses the launch template {names[template]}, and "
+                "EKS cannot take it away from a group: add a group under another name instead"
+            )
 
 
 def _replacement_error(step: Step) -> str | None:
@@ -122,3 +145,31 @@ def _replacement_error(step: Step) -> str | None:
     if step.kind == "iam-role" and change is not None:
         return f"iam.path: IAM role {step.name} has the path {before} and is in use; IAM cannot move it"
     return None
+
+
+def validate_access_mode(desired: Sequence[DesiredResource], observed: ObservedState) -> None:
+    """Raise ``AccessModeError`` for a change from access entries to aws-auth."""
+    for resource in desired:
+        current = observed.resources.get(resource.address)
+        if resource.kind != "eks-cluster" or resource.external or current is None:
+            continue
+        running = current.properties["AccessConfig"]["AuthenticationMode"]
+        if running == "API" and resource.properties["AccessConfig"]["AuthenticationMode"] != "API":
+            raise AccessModeError(
+                "access.mode: the cluster uses access entries, and EKS cannot change back to aws-auth; "
+                "set entries; nothing was changed"
+            )
+
+
+def validate_foreign_tags(observed: ObservedState) -> None:
+    """Raise ``SubnetError`` if a discovery tag of another cluster would be overwritten."""
+    errors: list[str] = []
+    for resource in observed.resources.values():
+        if resource.kind == "ec2-tags":
+            for resource_id, value in resource.attributes["foreign"].items():
+                errors.append(
+                    f"vpc.existing.discovery: {resource_id} has the tag {DISCOVERY}={value}, by which node "
+                    "classes of another cluster select it; use discovery: ids"
+                )
+    if errors:
+        raise SubnetError("\n".join([*errors, "nothing was changed"]))

@@ -9,7 +9,7 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
 from dovetail.eks.desired.charts import ADDONS, Chart
 from dovetail.eks.desired.names import CONTROLLER_TAINT, Names, nodepool_addresses
-from dovetail.eks.desired.node_groups import compute_addresses
+from dovetail.eks.desired.node_groups import compute_addresses, fargate_namespaces
 from dovetail.eks.plan.resource import DesiredResource
 
 
@@ -90,7 +90,7 @@ def _helm_release(name: str, addon: ChartAddon, config: ClusterConfig) -> Desire
         "version": addon.version or chart.version,
         "namespace": namespace,
         "createNamespace": True,
-        "values": addon.values,
+        "values": {**_fargate_values(name, namespace, config), **addon.values},
     }
     return DesiredResource(
         kind="helm-release",
@@ -99,6 +99,17 @@ def _helm_release(name: str, addon: ChartAddon, config: ClusterConfig) -> Desire
         # Their pods may need nodes that only the controller launches.
         depends_on=nodepool_addresses(config),
     )
+
+
+def _fargate_values(name: str, namespace: str, config: ClusterConfig) -> dict[str, Any]:
+    """Return values for charts whose default port is reserved on Fargate.
+
+    AWS reserves port 10250 there for the kubelet; its documentation of
+    metrics-server uses 10251.
+    """
+    if name == "metrics-server" and namespace in fargate_namespaces(config):
+        return {"containerPort": 10251}
+    return {}
 
 
 def _source(chart: Chart, repository: str | None) -> dict[str, str]:

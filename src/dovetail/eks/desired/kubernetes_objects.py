@@ -10,7 +10,7 @@ from dovetail.eks.config.node_groups import ControllerFargate
 from dovetail.eks.desired.addons import system_addresses
 from dovetail.eks.desired.control_plane import ADMIN_GROUP, needs_node_access, principal_arn
 from dovetail.eks.desired.controller import REGIONAL_STS, ROLE_ARN, pod_identity_association
-from dovetail.eks.desired.iam_roles import has_node_groups, node_role_arn
+from dovetail.eks.desired.iam_roles import has_node_groups, node_role_name
 from dovetail.eks.desired.names import (
     Names,
     nodepool_addresses,
@@ -19,7 +19,7 @@ from dovetail.eks.desired.names import (
     uses_existing_cluster,
 )
 from dovetail.eks.desired.nodepools import kubernetes_object
-from dovetail.eks.plan.references import ref
+from dovetail.eks.plan.references import aws_ref, ref
 from dovetail.eks.plan.resource import DesiredResource
 
 _NODE_GROUPS = ["system:bootstrappers", "system:nodes"]
@@ -122,13 +122,15 @@ def _service_accounts(config: ClusterConfig, names: Names) -> Iterator[DesiredRe
 def _aws_auth(config: ClusterConfig, names: Names) -> dict[str, Any]:
     roles: list[dict[str, Any]] = []
     if has_node_groups(config):
-        roles.append(_node_mapping(ref(f"iam-role/{names.node_group_role}", "arn")))
+        roles.append(_node_mapping(_role_without_path(names.node_group_role)))
     if needs_node_access(config, names):
-        roles.append(_node_mapping(node_role_arn(config, names)))
+        given = config.iam.node_role.arn
+        node_role = _without_path(given) if given else _role_without_path(node_role_name(config, names))
+        roles.append(_node_mapping(node_role))
     if isinstance(config.home, ControllerFargate):
         roles.append(
             {
-                "rolearn": ref(f"iam-role/{names.fargate_role}", "arn"),
+                "rolearn": _role_without_path(names.fargate_role),
                 "username": "system:node:{{SessionName}}",
                 "groups": [*_NODE_GROUPS, "system:node-proxier"],
             }
@@ -136,13 +138,14 @@ def _aws_auth(config: ClusterConfig, names: Names) -> dict[str, Any]:
     users: list[dict[str, Any]] = []
     for principal in config.access.admins:
         arn, name = principal_arn(principal), principal.rpartition("/")[2]
+        arn = arn if ":user/" in arn else _without_path(arn)
         entry = {"username": name, "groups": [ADMIN_GROUP]}
         (users if ":user/" in arn else roles).append(
             {"userarn" if ":user/" in arn else "rolearn": arn, **entry}
         )
     for role in config.access.roles:
         name = role.username or role.role_arn.rpartition("/")[2]
-        roles.append({"rolearn": role.role_arn, "username": name, "groups": list(role.groups)})
+        roles.append({"rolearn": _without_path(role.role_arn), "username": name, "groups": list(role.groups)})
     for user in config.access.users:
         name = user.username or user.user_arn.rpartition("/")[2]
         users.append({"userarn": user.user_arn, "username": name, "groups": list(user.groups)})
@@ -156,6 +159,16 @@ def _aws_auth(config: ClusterConfig, names: Names) -> dict[str, Any]:
             "mapAccounts": _to_yaml(config.access.accounts),
         },
     }
+
+
+def _role_without_path(name: str) -> str:
+    return f"arn:{aws_ref('partition')}:iam::{aws_ref('account')}:role/{name}"
+
+
+def _without_path(role_arn: str) -> str:
+    """Return the ARN by which aws-auth knows a role: EKS ignores its path there."""
+    start, _, path = role_arn.partition(":role/")
+    return f"{start}:role/{path.rpartition('/')[2]}"
 
 
 def _node_mapping(role: str) -> dict[str, Any]:

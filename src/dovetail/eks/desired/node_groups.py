@@ -1,9 +1,10 @@
 """Desired node groups, launch templates, Fargate profiles and instance profile."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from dovetail.data.bundled import bundled_prices
+from dovetail.core.instancetypes.type_names import family_of
+from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, NodeGroup, TaintConfig
 from dovetail.eks.desired.iam_roles import node_role_name
@@ -11,7 +12,7 @@ from dovetail.eks.desired.names import CONTROLLER_TAINT, Names
 from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource
-from dovetail.model.cloud.ec2_catalog import Region
+from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType, Region
 from dovetail.model.cloud.prices import USD, RegionEstimate, currency_of
 
 _TAINT_EFFECTS: Final = {
@@ -19,7 +20,14 @@ _TAINT_EFFECTS: Final = {
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
     "NoExecute": "NO_EXECUTE",
 }
-_AMI_TYPES: Final = {"amd64": "AL2023_x86_64_STANDARD", "arm64": "AL2023_ARM_64_STANDARD"}
+_AMI_TYPES: Final = {
+    ("amd64", None): "AL2023_x86_64_STANDARD",
+    ("arm64", None): "AL2023_ARM_64_STANDARD",
+    ("amd64", "nvidia"): "AL2023_x86_64_NVIDIA",
+    ("arm64", "nvidia"): "AL2023_ARM_64_NVIDIA",
+    ("amd64", "neuron"): "AL2023_x86_64_NEURON",
+}
+"""AMI type of EKS, by architecture and accelerator."""
 
 
 _DEFAULT_INSTANCE_TYPES: Final = {
@@ -56,6 +64,19 @@ def group_instance_types(group: NodeGroup, region: Region) -> list[str]:
     offered = [instance_type for instance_type in defaults if region.offered_zones.get(instance_type)]
     # The catalogue does not have every region. The oldest type is offered in nearly all of them.
     return list(group.instance_types) or offered[:_MAX_DEFAULT_TYPES] or [defaults[-1]]
+
+
+def accelerator_of(names: Sequence[str], catalog: Catalog) -> str | None:
+    """Return the kind of accelerator that all of the types have: nvidia, neuron or none."""
+    types = {instance_type.name: instance_type for instance_type in catalog.instance_types}
+    kinds = {_accelerator(types[name]) for name in names if name in types}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _accelerator(instance_type: Ec2InstanceType) -> str | None:
+    if any(gpu.manufacturer.lower() == "nvidia" for gpu in instance_type.gpus):
+        return "nvidia"
+    return "neuron" if family_of(instance_type.name).startswith(("inf", "trn")) else None
 
 
 def desired_compute(
@@ -104,7 +125,7 @@ def _node_group(
         "NodeRole": ref(f"iam-role/{names.node_group_role}", "arn"),
         "Subnets": network.subnets,
         "InstanceTypes": instance_types,
-        "AmiType": _AMI_TYPES[group.architecture],
+        "AmiType": _AMI_TYPES[group.architecture, accelerator_of(instance_types, bundled_catalog())],
         "CapacityType": group.capacity_type.upper().replace("-", "_"),
         "ScalingConfig": {"MinSize": group.min, "DesiredSize": group.desired, "MaxSize": group.max},
         "Labels": dict(group.labels),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from dovetail.eks.aws_client import Raw
-from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties
 
@@ -19,7 +19,10 @@ class LogGroupHandler(AwsHandler):
         groups: list[Raw] = await self._aws.list_all(
             "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=prefix
         )
-        return [await self._to_observed(raw) for raw in groups if raw["logGroupName"] in names]
+        observed = [await self._to_observed(raw) for raw in groups]
+        return [
+            group for group in observed if group.name in names or group.tags.get(OWNERSHIP_TAG) == cluster
+        ]
 
     async def create(self, resource: DesiredResource) -> Attributes:
         await self._aws.create(

@@ -1,13 +1,19 @@
 """Validation of the controller, the add-ons and additional objects."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from dovetail.codec.text.field_path import FieldPath
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
 from dovetail.model.cloud.ec2_catalog import Catalog
+
+_RETENTION_DAYS: Final = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""Retention of CloudWatch log groups: the values that PutRetentionPolicy documents."""
 
 
 def validate_addons(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
@@ -25,6 +31,12 @@ def validate_addons(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldEr
     has_image_value = isinstance(values, dict) and "image" in values
     if config.controller.kind == "dovetail" and not (config.controller.image or has_image_value):
         yield ("controller", "image"), "is missing: the address of your controller image"
+    if config.logging.types and config.logging.retention_days not in _RETENTION_DAYS:
+        nearest = min(_RETENTION_DAYS, key=lambda days: abs(days - config.logging.retention_days))
+        message = (
+            f"CloudWatch does not keep logs for {config.logging.retention_days} days; it does for {nearest}"
+        )
+        yield ("logging", "retentionDays"), message
     yield from _validate_objects(config)
 
 
@@ -69,6 +81,11 @@ def _validate_home(config: ClusterConfig) -> Iterator[FieldError]:
             "must contain kube-system: CoreDNS runs there; without it the controller resolves no "
             "AWS endpoint, and CoreDNS waits for nodes that the controller cannot launch",
         )
+    if isinstance(config.home, ControllerFargate):
+        for number, namespace in enumerate(config.home.namespaces):
+            if namespace.startswith("eks-"):
+                message = f"{namespace}: its Fargate profile would have this name, which begins with 'eks-'"
+                yield ("home", "namespaces", number), message
     if isinstance(config.home, ControllerNodeGroup) and config.home.desired < config.controller.replicas:
         yield (
             ("home", "desired"),

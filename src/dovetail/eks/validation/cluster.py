@@ -22,6 +22,8 @@ UNRECORDED_REGIONS: Final = frozenset(
 """Regions that the bundled catalogue lacks; files must name their zones."""
 _UNSUPPORTED_PARTITIONS: Final = ("us-iso", "eu-iso", "eusc-")
 """Prefixes of regions in partitions whose service principals are not known here."""
+_KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+"""Domains of Kubernetes whose labels a kubelet may set on its node."""
 _TAG: Final = re.compile(r"[\w\s.:/=+@-]*")
 MAX_TAGS: Final = 40
 """AWS allows 50 per resource; we add up to ten."""
@@ -77,7 +79,19 @@ def validate_node_groups(config: ClusterConfig, catalog: Catalog) -> Iterator[Fi
         if not group.min <= group.desired <= group.max:
             message = f"min {group.min}, desired {group.desired}, max {group.max} are not ascending"
             yield (*path, "desired"), message
+        for key in group.labels:
+            if _is_restricted_label(key):
+                message = "EKS does not allow labels of kubernetes.io and k8s.io on node groups"
+                yield (*path, "labels", key), message
         yield from _validate_instance_types(path, group, config.region, catalog)
+
+
+def _is_restricted_label(key: str) -> bool:
+    """Return True if a kubelet may not set the label on its node."""
+    domain = key.rpartition("/")[0]
+    is_kubernetes = any(domain == end or domain.endswith(f".{end}") for end in ("kubernetes.io", "k8s.io"))
+    allowed = any(domain == end or domain.endswith(f".{end}") for end in _KUBELET_DOMAINS)
+    return is_kubernetes and not allowed
 
 
 def _validate_instance_types(

@@ -8,7 +8,7 @@ from dovetail.codec.text.field_path import FieldPath
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster, NodeGroup
-from dovetail.eks.desired.names import MAX_ROLE_NAME, Names
+from dovetail.eks.desired.names import MAX_ROLE_NAME, Names, service_account_name
 from dovetail.model.cloud.ec2_catalog import Catalog
 
 # Maximum lengths, in characters.
@@ -95,21 +95,44 @@ def validate_roles(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldErr
         yield (*path, "arn"), f"{node_role.arn!r} is not a role"
     if node_role.use == "home" and not isinstance(config.home, ControllerNodeGroup):
         yield (*path, "use"), "requires a home of kind managed-node-group, whose role is shared"
-    boundary = config.iam.permissions_boundary
-    if boundary is not None and ":policy/" not in boundary:
-        yield ("iam", "permissionsBoundary"), f"{boundary!r} is not a policy"
+    yield from _validate_boundary(config)
     if isinstance(config.home, ControllerFargate) and config.identity == "pod-identity":
         message = "Pod Identity does not work on Fargate, because its agent runs on nodes; use irsa"
         yield ("identity",), message
+    yield from _validate_service_accounts(config)
+
+
+def _validate_boundary(config: ClusterConfig) -> Iterator[FieldError]:
+    boundary = config.iam.permissions_boundary
+    if boundary is None:
+        return
+    owner = boundary.split(":")[4]
+    if ":policy/" not in boundary:
+        yield ("iam", "permissionsBoundary"), f"{boundary!r} is not a policy"
+    elif config.account is not None and owner not in (config.account, "aws"):
+        message = f"is a policy of account {owner}, but the cluster is in {config.account}"
+        yield ("iam", "permissionsBoundary"), message
+
+
+def _validate_service_accounts(config: ClusterConfig) -> Iterator[FieldError]:
     account_keys: set[tuple[str, str]] = set()
     for number, account in enumerate(config.service_accounts):
         account_path: FieldPath = ("serviceAccounts", number)
         if (account.namespace, account.name) in account_keys:
             yield account_path, f"{account.namespace}/{account.name} is defined twice"
         account_keys.add((account.namespace, account.name))
+        if (account.namespace, account.name) == (config.controller.namespace, service_account_name(config)):
+            message = (
+                f"{account.namespace}/{account.name} is the service account of the controller; use another "
+                "name, or set controller.serviceAccount"
+            )
+            yield account_path, message
         for index, statement in enumerate(account.statements):
             if not {"Effect", "Action", "Resource"} <= set(statement):
                 yield ((*account_path, "statements", index), "must have Effect, Action and Resource")
+            elif statement["Effect"] not in ("Allow", "Deny"):
+                message = f"{statement['Effect']!r} is not an effect: Allow or Deny"
+                yield (*account_path, "statements", index, "Effect"), message
 
 
 def validate_access(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
@@ -151,6 +174,10 @@ def _validate_principals(config: ClusterConfig) -> Iterator[FieldError]:
     listed: set[str] = set()
     for field, principals in principals_by_field:
         for number, principal in enumerate(principals):
+            if ":assumed-role/" in principal:
+                role = principal.partition(":assumed-role/")[2].partition("/")[0]
+                message = f"{principal} is a session; use the ARN of its role: arn:aws:iam::…:role/{role}"
+                yield ("access", field, number), message
             if principal in listed:
                 yield ("access", field, number), f"{principal} is listed twice"
             listed.add(principal)

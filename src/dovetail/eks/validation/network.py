@@ -11,11 +11,25 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.network import CreatedVpc, ExistingVpc, Nat
 from dovetail.eks.config.node_groups import ExistingCluster
+from dovetail.eks.desired.network import PRIVATE_SERVICES
 from dovetail.eks.desired.zones import MAX_PREFIX_LENGTH, private_cidrs, public_cidrs, select_zones
 from dovetail.eks.validation.cluster import UNRECORDED_REGIONS
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 
 _CREATE = ("vpc", "create")
+_PRIVATE_BLOCKS = tuple(
+    IPv4Network(block)
+    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16")
+)
+ENDPOINT_SERVICES = (
+    *PRIVATE_SERVICES,
+    *"acm-pca aps-workspaces appmesh-envoy-management athena autoscaling cloudtrail codebuild".split(),
+    *"codecommit dynamodb elasticache elasticfilesystem events execute-api fsx git-codecommit glue".split(),
+    *"guardduty-data kinesis-firehose kinesis-streams kms lambda monitoring pricing.api rds".split(),
+    *"rds-data redshift s3express secretsmanager servicediscovery sns ssmmessages ec2messages".split(),
+    *"states synthetics xray".split(),
+)
+"""Services with VPC endpoints that clusters use, by the end of their service names."""
 
 
 def validate_vpc(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
@@ -65,6 +79,9 @@ def _validate_created(vpc: CreatedVpc, region: Region | None) -> Iterator[FieldE
         message = f"/{vpc_network.prefixlen} is not a valid VPC size: /16 to /{MAX_PREFIX_LENGTH}"
         yield (*_CREATE, "cidr"), message
         return
+    if vpc_network.is_link_local or vpc_network.is_loopback or vpc_network.is_multicast:
+        yield (*_CREATE, "cidr"), f"{vpc.cidr} is reserved; use a private block such as 10.0.0.0/16"
+    yield from _validate_endpoints(vpc)
     if region is not None:
         yield from _validate_zones(vpc, region)
     count = len(vpc.zones) if isinstance(vpc.zones, list) else vpc.zones
@@ -78,6 +95,13 @@ def _validate_created(vpc: CreatedVpc, region: Region | None) -> Iterator[FieldE
         if cidrs and len(cidrs) != count:
             yield ((*_CREATE, field), f"has {len(cidrs)} subnets for {count} zones; expected one per zone")
     yield from _validate_subnets(vpc, vpc_network, count)
+
+
+def _validate_endpoints(vpc: CreatedVpc) -> Iterator[FieldError]:
+    for number, service in enumerate(vpc.endpoints):
+        if service not in ENDPOINT_SERVICES:
+            message = f"{service!r} is not a service with a VPC endpoint{suggest(service, ENDPOINT_SERVICES)}"
+            yield (*_CREATE, "endpoints", number), message
 
 
 def _validate_unrecorded_zones(vpc: CreatedVpc, region: str) -> Iterator[FieldError]:
@@ -148,6 +172,11 @@ def validate_cidrs(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldErr
         ("vpnCidrs", config.endpoint.vpn_cidrs),
     ):
         yield from _validate_cidr_list(("endpoint", name), cidrs)
+    for number, cidr in enumerate(config.endpoint.public_cidrs):
+        network = _parse_cidr(cidr)
+        if not isinstance(network, str) and any(network.subnet_of(block) for block in _PRIVATE_BLOCKS):
+            message = f"{cidr} is private; EKS accepts public blocks only: use vpnCidrs, with private: true"
+            yield ("endpoint", "publicCidrs", number), message
     if not (config.endpoint.public or config.endpoint.private):
         yield ("endpoint",), "is neither public nor private: the cluster would be unreachable"
     rules: set[tuple[str, str]] = set()

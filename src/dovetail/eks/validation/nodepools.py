@@ -4,9 +4,11 @@ A short form is validated as the full object that it stands for. Errors are then
 mapped back to the field of the short form.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from dovetail.aws.amifamily.registry import unsupported_alias_reason
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
 from dovetail.codec.karpenter.nodepools import decode_nodepool
@@ -26,7 +28,8 @@ from dovetail.eks.desired.zones import get_region, select_zones
 from dovetail.eks.validation.cluster import UNRECORDED_REGIONS
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType, Region
-from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Requirements
 
@@ -83,36 +86,86 @@ def validate_nodepools(config: ClusterConfig, catalog: Catalog) -> Iterator[Fiel
         if not config.node_classes:
             yield ("nodeClasses",), "is empty; remove the field to get one named 'default'"
         return
+    yield from _find_duplicates(config)
+    classes: dict[str, EC2NodeClass] = {}
+    yield from _validate_nodeclasses(config, region, classes)
+    for number in range(len(config.node_pools)):
+        yield from _validate_nodepool(("nodePools", number), config, catalog, classes)
+
+
+def _validate_nodeclasses(
+    config: ClusterConfig, region: Region, classes: dict[str, EC2NodeClass]
+) -> Iterator[FieldError]:
+    """Validate node classes; add the valid ones to ``classes``."""
     names = Names.from_config(config)
     network = network_settings(config, region)
-    yield from _find_duplicates(config)
     for number, node_class in enumerate(config.node_classes):
+        path: FieldPath = ("nodeClasses", number)
         manifest = nodeclass_manifest(node_class, config, names, network)
-        yield from _validate_kind(("nodeClasses", number), manifest, "EC2NodeClass")
-        _, errors = _decode(("nodeClasses", number), node_class, manifest, decode_nodeclass)
+        yield from _validate_kind(path, manifest, "EC2NodeClass")
+        decoded, errors = _decode(path, node_class, manifest, decode_nodeclass)
         yield from errors
+        if not errors:
+            classes[entry_name(node_class)] = decoded
+            yield from _validate_image(path, manifest, decoded, config.version)
+
+
+def _validate_nodepool(
+    path: FieldPath, config: ClusterConfig, catalog: Catalog, classes: Mapping[str, EC2NodeClass]
+) -> Iterator[FieldError]:
+    pool, region = config.node_pools[int(path[1])], get_region(config, catalog)
+    is_recorded = config.region in catalog.regions
     # Which types a region offers that is not in the catalogue is known only to AWS.
     instance_types = catalog.instance_types_in(config.region) if is_recorded else catalog.instance_types
+    manifest = nodepool_manifest(pool, config)
+    yield from _validate_kind(path, manifest, "NodePool")
+    decoded, errors = _decode(path, pool, manifest, decode_nodepool)
+    yield from errors
+    if errors:
+        return
+    class_name = decoded.template.node_class.name
     class_names = {entry_name(entry) for entry in config.node_classes}
-    for number, pool in enumerate(config.node_pools):
-        path: FieldPath = ("nodePools", number)
-        manifest = nodepool_manifest(pool, config)
-        yield from _validate_kind(path, manifest, "NodePool")
-        decoded, errors = _decode(path, pool, manifest, decode_nodepool)
+    if class_name not in class_names:
+        guess = nearest_match(class_name, class_names)
+        hint = f"; did you mean {guess!r}?" if guess else ""
+        yield (*path, "nodeClass"), f"there is no node class {class_name!r}{hint}"
+    elif class_name in classes:
+        yield from _validate_os(path, pool, decoded, classes[class_name])
+    if isinstance(pool, NodePoolConfig):
+        errors = list(_validate_values(path, pool, instance_types, region))
         yield from errors
-        if errors:
-            continue
-        class_name = decoded.template.node_class.name
-        if class_name not in class_names:
-            guess = nearest_match(class_name, class_names)
-            hint = f"; did you mean {guess!r}?" if guess else ""
-            yield (*path, "nodeClass"), f"there is no node class {class_name!r}{hint}"
-        if isinstance(pool, NodePoolConfig):
-            errors = list(_validate_values(path, pool, instance_types, region))
-            yield from errors
-        zones = _node_zones(config, region)
-        if is_recorded and not errors and not _is_satisfiable(decoded, instance_types, region, zones):
-            yield (path, f"NodePool {decoded.name}: no instance type in {region.name} meets its requirements")
+    zones = _node_zones(config, region)
+    if is_recorded and not errors and not _is_satisfiable(decoded, instance_types, region, zones):
+        yield (path, f"NodePool {decoded.name}: no instance type in {region.name} meets its requirements")
+
+
+def _validate_image(
+    path: FieldPath, manifest: dict[str, Any], node_class: EC2NodeClass, version: str
+) -> Iterator[FieldError]:
+    """Validate that AMIs exist for the version, and that the family can read the user data."""
+    for term in manifest.get("spec", {}).get("amiSelectorTerms", ()):
+        reason = unsupported_alias_reason(str(term.get("alias", "")), version)
+        if reason is not None:
+            yield path, reason
+    text = manifest.get("spec", {}).get("userData")
+    if node_class.ami_family is AmiFamily.BOTTLEROCKET and text:
+        try:
+            tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            yield path, f"userData is not TOML, which Bottlerocket requires: {error}"
+
+
+def _validate_os(
+    path: FieldPath, entry: NodePoolConfig | dict[str, Any], pool: NodePool, node_class: EC2NodeClass
+) -> Iterator[FieldError]:
+    """Validate that the NodePool allows the operating system of its node class."""
+    name = "windows" if ami_family_facts(node_class.ami_family).is_windows else "linux"
+    if pool.requirements().get_or_exists(label_keys.OS).has(name):
+        return
+    advice = f"require {label_keys.OS} In [{name}]"
+    if isinstance(entry, NodePoolConfig):
+        advice = "the short form is for linux: write the NodePool as an object"
+    yield (*path, "nodeClass"), f"{node_class.name} boots {name}, which the NodePool excludes; {advice}"
 
 
 def _find_duplicates(config: ClusterConfig) -> Iterator[FieldError]:
@@ -153,6 +206,9 @@ def _validate_values(
     path: FieldPath, pool: NodePoolConfig, instance_types: Sequence[Ec2InstanceType], region: Region
 ) -> Iterator[FieldError]:
     """Check each value of the short form against the catalogue, with a hint."""
+    if pool.ttl_after_empty is not None and pool.consolidate_after is not None:
+        message = "conflicts with ttlAfterEmpty, which consolidates empty nodes only; set one of them"
+        yield (*path, "consolidateAfter"), message
     names = [instance_type.name for instance_type in instance_types]
     values: dict[str, tuple[list[str], set[str]]] = {
         "families": (pool.families, {family_of(name) for name in names}),

@@ -33,8 +33,8 @@ def test_entry_that_eks_created_for_the_creator_is_completed(account: TestAccoun
         ),
         (
             "POST /clusters/dev/fargate-profiles",
-            "Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service "
-            "Principal",
+            "Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com "
+            "Service Principal",
             {"home": "fargate"},
         ),
         (
@@ -45,7 +45,8 @@ def test_entry_that_eks_created_for_the_creator_is_completed(account: TestAccoun
         ),
         (
             "POST /clusters",
-            "Role with arn: x, could not be assumed because it does not exist or the trusted entity is not correct",
+            "Role with arn: x, could not be assumed because it does not exist or the trusted entity is "
+            "not correct",
             {},
         ),
         (

@@ -3,15 +3,15 @@
 # Chart directories are relative to the current directory.
 set -eu
 here=$(dirname "$0")
+: "${AWS_ACCOUNT:?the account of aws}"
+: "${AWS_PARTITION:?the partition of aws}"
 : "${EKS_CLUSTER_BACKEND_ENDPOINT:?the endpoint of eks-cluster backend}"
 : "${IAM_ROLE_BACKEND_US_EAST_1_DOVETAIL_ARN:?the arn of iam-role backend-us-east-1-dovetail}"
-: "${IAM_ROLE_BACKEND_US_EAST_1_NODE_ARN:?the arn of iam-role backend-us-east-1-node}"
-: "${IAM_ROLE_BACKEND_US_EAST_1_NODE_GROUP_ARN:?the arn of iam-role backend-us-east-1-node-group}"
 : "${IAM_ROLE_BACKEND_US_EAST_1_REPORTING_REPORTS_ARN:?the arn of iam-role backend-us-east-1-reporting-reports}"
-export EKS_CLUSTER_BACKEND_ENDPOINT IAM_ROLE_BACKEND_US_EAST_1_DOVETAIL_ARN IAM_ROLE_BACKEND_US_EAST_1_NODE_ARN IAM_ROLE_BACKEND_US_EAST_1_NODE_GROUP_ARN IAM_ROLE_BACKEND_US_EAST_1_REPORTING_REPORTS_ARN
+export AWS_ACCOUNT AWS_PARTITION EKS_CLUSTER_BACKEND_ENDPOINT IAM_ROLE_BACKEND_US_EAST_1_DOVETAIL_ARN IAM_ROLE_BACKEND_US_EAST_1_REPORTING_REPORTS_ARN
 aws ec2 create-tags --resources subnet-0a1b2c3d4e5f60001 subnet-0a1b2c3d4e5f60002 subnet-0a1b2c3d4e5f60003 --tags Key=karpenter.sh/discovery,Value=backend
 cat "$here/values/kube-system-dovetail-crd.yaml" | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace kube-system --create-namespace --wait --values -
-envsubst '${IAM_ROLE_BACKEND_US_EAST_1_NODE_ARN} ${IAM_ROLE_BACKEND_US_EAST_1_NODE_GROUP_ARN}' < "$here/manifests/configmap-kube-system-aws-auth.yaml" | kubectl apply --server-side -f -
+envsubst '${AWS_ACCOUNT} ${AWS_PARTITION}' < "$here/manifests/configmap-kube-system-aws-auth.yaml" | kubectl apply --server-side -f -
 cat "$here/manifests/namespace-reporting.yaml" | kubectl apply --server-side -f -
 envsubst '${IAM_ROLE_BACKEND_US_EAST_1_REPORTING_REPORTS_ARN}' < "$here/manifests/serviceaccount-reporting-reports.yaml" | kubectl apply --server-side -f -
 envsubst '${EKS_CLUSTER_BACKEND_ENDPOINT} ${IAM_ROLE_BACKEND_US_EAST_1_DOVETAIL_ARN}' < "$here/values/kube-system-dovetail.yaml" | helm upgrade --install dovetail deploy/charts/dovetail --namespace kube-system --create-namespace --wait --values -

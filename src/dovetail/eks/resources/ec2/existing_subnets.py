@@ -92,7 +92,12 @@ class Ec2TagsHandler(AwsHandler):
         tagged_ids = [
             resource_id for resource_id in ids if all((resource_id, *tag) in present for tag in tags.items())
         ]
-        if not tagged_ids:
+        foreign = {tag["ResourceId"]: tag["Value"] for tag in items if tag["Value"] != tags[tag["Key"]]}
+        if not tagged_ids and not foreign:
             return None
-        properties = {"ResourceIds": tagged_ids, "Tags": dict(tags)}
-        return ObservedResource(kind=self.kind, name=resource.name, properties=properties)
+        return ObservedResource(
+            kind=self.kind,
+            name=resource.name,
+            properties={"ResourceIds": tagged_ids, "Tags": dict(tags)},
+            attributes={"foreign": foreign},
+        )
