@@ -36,6 +36,7 @@ from dovetail.eks.apply.preflight import (
     validate_replacements,
     validate_version_change,
 )
+from dovetail.eks.apply.usage import keep_used
 from dovetail.eks.aws_client import AwsClient, PollSettings
 from dovetail.eks.aws_errors import with_advice
 from dovetail.eks.config.cluster import ClusterConfig
@@ -89,7 +90,7 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
         validate_foreign_tags(observed)
         plan = plan_changes(desired, observed)
         validate_replacements(plan, observed)
-        return plan, observed
+        return await keep_used(plan, self.aws), observed
 
     async def plan_when_settled(self, report: Callable[[str], None]) -> tuple[Plan, ObservedState]:
         """Plan once no resource is in transition; ``report`` says what is waited for."""

@@ -114,6 +114,44 @@ def test_discovery_tag_of_another_cluster_is_not_overwritten(account: TestAccoun
 
 
 @pytest.mark.slow
+def test_role_of_running_nodes_is_kept_until_they_are_replaced(account: TestAccount) -> None:
+    role = "dev-us-east-1-node"
+    account.apply(a_cluster(vpc=_network()))
+    instance = _run_node(account, role)
+    shared = a_cluster(vpc=_network(), iam={"nodeRole": {"use": "home"}})
+
+    first = account.plan(shared)
+    account.apply(shared)
+
+    message = f"IAM role {role} is kept while 1 instance uses it; apply again once they are replaced"
+    assert message in first.kept
+    assert account.client("iam").get_role(RoleName=role)
+    entries = account.eks.parts["dev"]["access-entries"]
+    assert f"arn:aws:iam::123456789012:role/{role}" in entries
+    account.client("ec2").terminate_instances(InstanceIds=[instance])
+    account.apply(shared)
+    assert f"arn:aws:iam::123456789012:role/{role}" not in entries
+    assert account.plan(shared).steps == ()
+
+
+def _run_node(account: TestAccount, role: str) -> str:
+    """Run an instance as the controller does, and return its id."""
+    iam, ec2 = account.client("iam"), account.client("ec2")
+    iam.create_instance_profile(InstanceProfileName="nodes", Path="/karpenter/us-east-1/dev/x/")
+    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName=role)
+    image = ec2.describe_images()["Images"][0]["ImageId"]
+    tags = [{"Key": "eks:eks-cluster-name", "Value": "dev"}, {"Key": "karpenter.sh/nodepool", "Value": "p"}]
+    started = ec2.run_instances(
+        ImageId=image,
+        MinCount=1,
+        MaxCount=1,
+        IamInstanceProfile={"Name": "nodes"},
+        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+    )
+    return str(started["Instances"][0]["InstanceId"])
+
+
+@pytest.mark.slow
 def test_log_group_is_deleted_when_the_file_has_no_log_types(account: TestAccount) -> None:
     account.apply(a_cluster(vpc=_network(), logging={"types": ["audit"]}))
     without = a_cluster(vpc=_network())

@@ -58,6 +58,7 @@ def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
         Text(f"… {resource.address} is being created, updated or deleted", style="yellow")
         for resource in plan.unsettled
     ]
+    lines += [Text(f"! {note}", style="yellow") for note in plan.kept]
     if not plan.steps:
         lines.append(Text("nothing to do: the cluster matches the file"))
         lines.append(_total(plan, region))
@@ -92,6 +93,7 @@ def plan_json(plan: Plan, *, name: str, region: str) -> str:
         "steps": [_encode_step(step) for step in plan.steps],
         "missing": [resource.address for resource in plan.missing],
         "unsettled": [resource.address for resource in plan.unsettled],
+        "kept": list(plan.kept),
         "monthlyUsd": round(plan.monthly_usd, 2),
         "nodePricesEstimatedFrom": estimate and msgspec.to_builtins(estimate),
     }

@@ -104,6 +104,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """External resources that do not exist: the plan cannot be applied."""
     unsettled: tuple[ObservedResource, ...] = ()
     """Resources in transition: wait for them first."""
+    kept: tuple[str, ...] = ()
+    """Messages about resources that are not desired, but kept because nodes use them."""
     monthly_usd: float = 0.0
     """Monthly cost of the desired state, without the nodes of the controller."""
 
