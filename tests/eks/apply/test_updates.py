@@ -153,3 +153,40 @@ def test_manual_changes_are_reverted(account: TestAccount) -> None:
 def _pools(account: TestAccount) -> dict[str, Any]:
     pools = account.served.call(lambda: account.served.api.list(NODE_POOLS).items)
     return {pool["metadata"]["name"]: pool for pool in pools}
+
+
+ANY_POLICY = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"
+REMOVALS: dict[str, tuple[dict[str, Any], str]] = {
+    "permissions boundary": ({"iam": {"permissionsBoundary": ANY_POLICY}}, "iam-role/dev-us-east-1-node"),
+    "update configuration": ({"home": {**HOME, "maxUnavailablePercentage": 33}}, "eks-node-group/home"),
+    "values of an add-on": ({"addons": {"coredns": {"values": {"replicaCount": 3}}}}, "eks-addon/coredns"),
+    "object": (
+        {
+            "objects": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": "extra", "namespace": "default"},
+                    "data": {"a": "b"},
+                }
+            ]
+        },
+        "kubernetes-object/ConfigMap/default/extra",
+    ),
+    "service account": (
+        {"serviceAccounts": [{"name": "reports", "policies": [ANY_POLICY]}]},
+        "kubernetes-object/ServiceAccount/default/reports",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REMOVALS)
+def test_what_is_removed_from_the_file_is_removed_from_the_cluster(account: TestAccount, case: str) -> None:
+    fields, address = REMOVALS[case]
+    account.apply(a_cluster(vpc=NETWORK, **{"home": HOME, **fields}))
+    without = a_cluster(vpc=NETWORK, home=HOME)
+
+    result = account.apply(without)
+
+    assert address in {step.address for step in result.done}
+    assert account.plan(without).steps == ()

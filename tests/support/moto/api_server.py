@@ -45,6 +45,9 @@ class EksServer(Server):
         if not request.path.startswith(_FLOW):
             return await super()._handle(request)
         name = request.path.removeprefix(_FLOW).removeprefix("/flowschemas").strip("/")
+        if request.path.endswith("/flowschemas"):
+            document = {"metadata": {"resourceVersion": "1"}, "items": list(self.flows.values())}
+            return web.json_response(document)
         if not name:
             served = {"name": "flowschemas", "kind": "FlowSchema", "namespaced": False}
             return web.json_response({"resources": [served]})

@@ -136,6 +136,7 @@ class _StepBuilder:
         if self._is_gone_with_cluster(resource):
             self._created.add(resource.address)
             return [Step(action=Action.CREATE, address=resource.address, desired=resource)]
+        resource = _with_defaults(resource)
         changes = diff_resource(resource, current, self._lookup)
         forcing = tuple(change for change in changes if change.forces_replacement)
         if not forcing and self._cluster_is_replaced and resource.kind in BLOCK_CLUSTER_DELETION:
@@ -177,6 +178,12 @@ class _StepBuilder:
         return resolve_reference(
             reference, observed=self.observed, desired=self.desired, replaced=self._created
         )
+
+
+def _with_defaults(resource: DesiredResource) -> DesiredResource:
+    """Return the resource with the values that absent properties stand for."""
+    properties = {**KINDS[resource.kind].defaults, **resource.properties}
+    return msgspec.structs.replace(resource, properties=properties)
 
 
 def plan_changes(desired: Iterable[DesiredResource], observed: ObservedState) -> Plan:

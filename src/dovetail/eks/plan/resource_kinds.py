@@ -4,7 +4,7 @@ Handlers for these kinds are in ``resources``.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -47,6 +47,8 @@ class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
 
     ``*`` stands for all properties, also those that are not desired.
     """
+    defaults: Mapping[str, Any] = FrozenDict()
+    """Values of properties that are absent: those that a removed property goes back to."""
     volatile: frozenset[str] = frozenset()
     """Attributes that every update changes: a launch template's version."""
     taggable: bool = True
@@ -65,6 +67,7 @@ def _kind(
     immutable: str = "",
     taggable: bool = True,
     create_seconds: int = 2,
+    defaults: Mapping[str, Any] = FrozenDict(),
     **sets: str,
 ) -> ResourceKind:
     """Return a kind; ``immutable`` and the other ``sets`` are names separated by spaces."""
@@ -78,6 +81,7 @@ def _kind(
         immutable=frozenset(immutable.split()) | ({name_property} if name_property else frozenset()),
         taggable=taggable,
         create_seconds=create_seconds,
+        defaults=FrozenDict(defaults),
         **{field: frozenset(names.split()) for field, names in sets.items()},
     )
 
@@ -207,6 +211,7 @@ _IDENTITY: Final = (
         name_property="RoleName",
         immutable="Path",
         unordered="ManagedPolicyArns",
+        defaults={"PermissionsBoundary": ""},
         create_seconds=10,
     ),
     _kind(
@@ -257,6 +262,7 @@ _EKS: Final = (
         immutable="ClusterName NodeRole Subnets InstanceTypes CapacityType AmiType",
         unordered="Subnets InstanceTypes Taints",
         fully_managed="Labels",
+        defaults={"UpdateConfig": {"MaxUnavailable": 1}},
         create_seconds=180,
     ),
     _kind(
@@ -277,6 +283,8 @@ _EKS: Final = (
         name_property="AddonName",
         immutable="ClusterName",
         json_text="ConfigurationValues",
+        fully_managed="ConfigurationValues",
+        defaults={"ConfigurationValues": "{}"},
         create_seconds=60,
     ),
     _kind(
@@ -287,6 +295,7 @@ _EKS: Final = (
         # AccessPolicies is a list of {PolicyArn, AccessScope: {Type, Namespaces}}.
         immutable="ClusterName PrincipalArn Type",
         unordered="KubernetesGroups AccessPolicies",
+        defaults={"KubernetesGroups": []},
     ),
     _kind(
         "pod-identity-association",

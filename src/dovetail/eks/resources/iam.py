@@ -141,9 +141,12 @@ class RoleHandler(AwsHandler):
             )
         if "PermissionsBoundary" in names:
             boundary = desired["PermissionsBoundary"]
-            await self._aws.call(
-                "iam", "put_role_permissions_boundary", **identity, PermissionsBoundary=boundary
-            )
+            if boundary:
+                await self._aws.call(
+                    "iam", "put_role_permissions_boundary", **identity, PermissionsBoundary=boundary
+                )
+            else:
+                await self._aws.delete("iam", "delete_role_permissions_boundary", **identity)
         if "ManagedPolicyArns" in names:
             before = set(observed.properties["ManagedPolicyArns"])
             after = list(desired["ManagedPolicyArns"])

@@ -191,7 +191,7 @@ class AddonHandler(ClusterMemberHandler):
             "ClusterName": raw["clusterName"],
             "AddonName": raw["addonName"],
             "AddonVersion": raw.get("addonVersion", ""),
-            "ConfigurationValues": raw.get("configurationValues", ""),
+            "ConfigurationValues": raw.get("configurationValues") or "{}",
             "ServiceAccountRoleArn": raw.get("serviceAccountRoleArn", ""),
         }
 

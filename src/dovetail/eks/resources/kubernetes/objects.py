@@ -25,8 +25,28 @@ APPLIED_HASH: Final = "dovetail.sh/applied"
 """Annotation: hash of the manifest that was applied last."""
 _EXTRA_FIELDS: Final = "(has fields that are no longer desired)"
 """Differs from every desired value, so that the object is updated."""
-_OWNED_KINDS: Final = (NODE_POOLS, EC2_NODE_CLASSES)
-"""Kinds of which all owned objects are observed, also those not in the file."""
+_OWNED_KINDS: Final = (
+    (NODE_POOLS.api_version, NODE_POOLS.kind),
+    (EC2_NODE_CLASSES.api_version, EC2_NODE_CLASSES.kind),
+    *(("v1", kind) for kind in ("ConfigMap", "Service", "ServiceAccount")),
+    *(("apps/v1", kind) for kind in ("DaemonSet", "Deployment", "StatefulSet")),
+    *(("batch/v1", kind) for kind in ("CronJob", "Job")),
+    *(
+        ("rbac.authorization.k8s.io/v1", kind)
+        for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    ),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("storage.k8s.io/v1", "StorageClass"),
+)
+"""Kinds of which all owned objects are observed, also those not in the file.
+
+Namespaces are not among them: others may have put objects into one.
+"""
 
 
 class KubernetesObjectHandler:
@@ -110,13 +130,23 @@ class KubernetesObjectHandler:
         return _to_observed(resource.name, properties, live)
 
     async def _list_owned(self, api: DynamicClient, cluster: str) -> list[ObservedResource]:
-        """Return owned NodePools and node classes, in the file or not."""
+        """Return the objects that we applied, in the file or not."""
+        lists = await self._aws.gather([self._list_kind(api, kind, cluster) for kind in _OWNED_KINDS])
+        return [owned for objects in lists for owned in objects]
+
+    async def _list_kind(
+        self, api: DynamicClient, kind: tuple[str, str], cluster: str
+    ) -> list[ObservedResource]:
+        resource = await api.resource_for(*kind)
+        if resource is None:
+            return []
         owned: list[ObservedResource] = []
-        for resource in _OWNED_KINDS:
-            for live in await api.list_objects(resource, labels=f"{OWNERSHIP_TAG}={cluster}"):
+        for live in await api.list_objects(resource, labels=f"{OWNERSHIP_TAG}={cluster}"):
+            metadata = live["metadata"]
+            if APPLIED_HASH in (metadata.get("annotations") or {}):
                 manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **live}
-                name = f"{resource.kind}/{live['metadata']['name']}"
-                owned.append(_to_observed(name, manifest, live))
+                parts = (resource.kind, metadata.get("namespace", ""), metadata["name"])
+                owned.append(_to_observed("/".join(filter(None, parts)), manifest, live))
         return owned
 
     async def _delete_nodeclaims(self, api: DynamicClient, nodepool: str) -> None:
