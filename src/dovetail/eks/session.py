@@ -42,10 +42,13 @@ from dovetail.eks.aws_errors import with_advice
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.desired.kept_subnets import keep_subnets
+from dovetail.eks.desired.names import uses_existing_cluster
+from dovetail.eks.desired.zones import with_account_zones
 from dovetail.eks.kubernetes.api import ApiAccess
 from dovetail.eks.kubernetes.helm import Helm, HelmCli
 from dovetail.eks.plan.planner import Plan, plan_changes
 from dovetail.eks.plan.resource import Account, DesiredResource, ObservedState
+from dovetail.eks.resources.ec2.vpc import account_zones, zones_in_use
 from dovetail.eks.resources.handler import Handler
 from dovetail.eks.resources.iam import with_names_in_use
 from dovetail.eks.resources.registry import handlers
@@ -140,6 +143,8 @@ async def open_session(
         polling=polling,
     )
     config = await with_names_in_use(aws, config)
+    if not uses_existing_cluster(config) and not (config.vpc and config.vpc.existing):
+        config = with_account_zones(config, await account_zones(aws), await zones_in_use(aws))
     api_access = ApiAccess(aws, fence=no_fence if may_write else refuse_writes)
     handler_groups = handlers(aws, api_access, helm(api_access))
     try:

@@ -108,8 +108,8 @@ def test_error_says_what_is_wrong_and_what_would_be_right(fields: dict[str, Any]
         ({"cidr": "10.0.0.0/28"}, "vpc.create.cidr: 10.0.0.0/30 is too small for a subnet"),
         ({"zones": ["us-east-1a"]}, "vpc.create.zones: EKS requires at least two zones"),
         (
-            {"zones": ["us-east-1a", "us-east-1x"]},
-            "vpc.create.zones[1]: 'us-east-1x' is not a zone of us-east-1; did you mean",
+            {"zones": ["us-east-1a", "us-eats-1b"]},
+            "vpc.create.zones[1]: 'us-eats-1b' is not a zone of us-east-1; did you mean",
         ),
         (
             {"zones": 2, "privateSubnets": ["10.0.0.0/24", "10.0.0.128/25"]},

@@ -65,7 +65,7 @@ class Iam(ConfigModel):
     """Names and permissions boundary of roles and policies."""
 
     prefix: Text | None = Field(
-        default=None, description="Prefix of all names; the cluster's name by default."
+        default=None, description="Prefix of names in IAM; by default the cluster's name and region."
     )
     path: str = Field(default="/", pattern=r"^/([\x21-\x7e]+/)?$")
     permissions_boundary: Arn | None = None

@@ -1,11 +1,12 @@
 """Zones of a VPC, and the CIDR blocks of its subnets."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Final
 
 from dovetail.eks.config.cluster import ClusterConfig
-from dovetail.eks.config.network import CreatedVpc
+from dovetail.eks.config.network import CreatedVpc, Vpc
+from dovetail.errors import DovetailError
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 from dovetail.model.frozen import FrozenDict
 
@@ -15,6 +16,10 @@ MAX_PREFIX_LENGTH: Final = 28
 """Longest prefix, thus smallest size, of a subnet in AWS."""
 PUBLIC_PREFIX_BITS: Final = 6
 """Size of a public subnet in a zone that is added: a 64th of the VPC."""
+
+
+class ZoneError(DovetailError):
+    """The account does not have the zones of the file."""
 
 
 def get_region(config: ClusterConfig, catalog: Catalog) -> Region:
@@ -33,6 +38,44 @@ def select_zones(vpc: CreatedVpc, region: Region) -> list[str]:
         return list(vpc.zones)
     supported = [name for name, zone_id in region.zones.items() if zone_id not in UNSUPPORTED_ZONE_IDS]
     return sorted(supported)[: vpc.zones]
+
+
+def with_account_zones(
+    config: ClusterConfig, zones: Mapping[str, str], in_use: Collection[str]
+) -> ClusterConfig:
+    """Return the file with the names of its zones, chosen among those of the account.
+
+    ``zones`` are the account's, name → id: the same name is another zone in another
+    account. Zones ``in_use`` have subnets of the cluster; they come first. Raises
+    ``ZoneError`` for names that the account does not have.
+    """
+    created = (config.vpc.create if config.vpc else None) or CreatedVpc()
+    if isinstance(created.zones, list):
+        _check_zones(created.zones, zones)
+        return config
+    supported = sorted(name for name, zone_id in zones.items() if zone_id not in UNSUPPORTED_ZONE_IDS)
+    ordered = [*sorted(in_use), *(name for name in supported if name not in in_use)]
+    if created.zones > len(ordered):
+        raise ZoneError(
+            f"vpc.create.zones: {created.zones}, but this account has {len(ordered)} zones in "
+            f"{config.region} that support a control plane: {', '.join(ordered)}"
+        )
+    chosen = created.model_copy(update={"zones": ordered[: created.zones]})
+    return config.model_copy(update={"vpc": Vpc(create=chosen)})
+
+
+def _check_zones(names: Sequence[str], zones: Mapping[str, str]) -> None:
+    errors: list[str] = []
+    for number, name in enumerate(names):
+        field = f"vpc.create.zones[{number}]"
+        if name not in zones:
+            errors.append(f"{field}: this account has no zone {name}; it has {', '.join(sorted(zones))}")
+        elif zones[name] in UNSUPPORTED_ZONE_IDS:
+            errors.append(
+                f"{field}: {name} is {zones[name]} in this account, in which EKS supports no control plane"
+            )
+    if errors:
+        raise ZoneError("\n".join([*errors, "nothing was changed"]))
 
 
 def private_cidrs(vpc: CreatedVpc, count: int) -> list[str]:

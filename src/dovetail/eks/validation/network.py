@@ -127,7 +127,8 @@ def _validate_zones(vpc: CreatedVpc, region: Region) -> Iterator[FieldError]:
     if len(vpc.zones) < 2:
         yield (*_CREATE, "zones"), "EKS requires at least two zones"
     for number, zone in enumerate(vpc.zones):
-        if zone not in region.zones:
+        # Which names an account has is known only to AWS; ``apply`` asks it.
+        if zone not in region.zones and re.fullmatch(rf"{region.name}[a-z]", zone) is None:
             hint = suggest(zone, sorted(region.zones))
             yield (*_CREATE, "zones", number), f"{zone!r} is not a zone of {region.name}{hint}"
     if len(set(vpc.zones)) < len(vpc.zones):

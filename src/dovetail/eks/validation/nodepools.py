@@ -4,8 +4,9 @@ A short form is validated as the full object that it stands for. Errors are then
 mapped back to the field of the short form.
 """
 
+import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from dovetail.aws.amifamily.registry import unsupported_alias_reason
@@ -218,7 +219,7 @@ def _validate_values(
             pool.categories,
             {parts[0] for name in names if (parts := category_and_generation(name))},
         ),
-        "zones": (pool.zones, set(region.zones) or set(pool.zones)),
+        "zones": (pool.zones, {*region.zones, *_possible_zones(pool.zones, region)}),
     }
     for field, (requested, available) in values.items():
         for number, value in enumerate(requested):
@@ -226,6 +227,11 @@ def _validate_values(
                 guess = nearest_match(value, sorted(available))
                 hint = f"; did you mean {guess!r}?" if guess else ""
                 yield (*path, field, number), f"{region.name} has no {value!r}{hint}"
+
+
+def _possible_zones(names: Iterable[str], region: Region) -> set[str]:
+    """Return names that the region's zones can have; which exist depends on the account."""
+    return {name for name in names if not region.zones or re.fullmatch(rf"{region.name}[a-z]", name)}
 
 
 def _node_zones(config: ClusterConfig, region: Region) -> set[str]:
@@ -251,8 +257,10 @@ def _is_satisfiable(
         }
     )
     allowed_zones = {zone for zone in zones if zone_requirement.has(zone)}
+    has_unrecorded_zone = not allowed_zones <= set(region.zones)
     for instance_type in instance_types:
-        if not allowed_zones & region.offered_zones.get(instance_type.name, frozenset()):
+        offered = region.offered_zones.get(instance_type.name, frozenset())
+        if not has_unrecorded_zone and not allowed_zones & offered:
             continue
         if not allows_reserved and not any(map(capacity_type.has, capacity_types(instance_type))):
             continue

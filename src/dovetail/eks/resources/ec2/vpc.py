@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dovetail.eks.aws_client import Raw
-from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.aws_client import AwsClient, Raw, tag_filter
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.ec2.base import CreateCall, TaggedEc2Handler
 from dovetail.eks.resources.handler import Attributes
 from dovetail.errors import DovetailError
@@ -237,3 +237,21 @@ class VpcEndpointHandler(TaggedEc2Handler):
     async def delete_by_id(self, resource_id: str) -> None:
         await self._aws.delete("ec2", "delete_vpc_endpoints", VpcEndpointIds=[resource_id])
         await self.wait_until_deleted(resource_id)
+
+
+async def account_zones(aws: AwsClient) -> dict[str, str]:
+    """Return the zones of the account's region, name → id; without local zones."""
+    zones = await aws.list_all("ec2", "describe_availability_zones", "AvailabilityZones")
+    return {
+        zone["ZoneName"]: zone.get("ZoneId", "")
+        for zone in zones
+        if zone.get("ZoneType", "availability-zone") == "availability-zone"
+    }
+
+
+async def zones_in_use(aws: AwsClient) -> list[str]:
+    """Return the zones in which the cluster has private subnets."""
+    subnets = await aws.describe_ec2("Subnets", tag_filter(OWNERSHIP_TAG, aws.cluster))
+    return sorted(
+        {subnet["AvailabilityZone"] for subnet in subnets if not subnet.get("MapPublicIpOnLaunch", False)}
+    )
