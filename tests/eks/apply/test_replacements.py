@@ -177,7 +177,7 @@ def test_zones_are_added_one_by_one_without_overlap(zones: int, cidr: str) -> No
     networks = sorted(IPv4Network(block) for block in blocks.values())
     assert before.items() <= blocks.items()
     assert len(networks) == 2 * (zones + 1)
-    assert not any(one.overlaps(other) for one, other in pairwise(networks))
+    assert not any(first.overlaps(second) for first, second in pairwise(networks))
     assert all(network.subnet_of(IPv4Network(cidr)) and network.prefixlen <= 28 for network in networks)
 
 
@@ -203,5 +203,5 @@ def _blocks(resources: Any) -> dict[str, str]:
 
 def _subnets(account: TestAccount) -> dict[str, str]:
     owned = [{"Name": "tag:dovetail.sh/cluster", "Values": ["dev"]}]
-    found = account.client("ec2").describe_subnets(Filters=owned)["Subnets"]
-    return {subnet["SubnetId"]: subnet["CidrBlock"] for subnet in found}
+    subnets = account.client("ec2").describe_subnets(Filters=owned)["Subnets"]
+    return {subnet["SubnetId"]: subnet["CidrBlock"] for subnet in subnets}

@@ -56,8 +56,8 @@ async def _roles_of_profiles(instances: list[dict[str, Any]], aws: AwsClient) ->
     roles: dict[str, list[str]] = {}
     for name in sorted(names):
         response = await aws.call_or_none("iam", "get_instance_profile", InstanceProfileName=name)
-        found = (response or {}).get("InstanceProfile", {}).get("Roles", ())
-        roles[name] = [role["RoleName"] for role in found]
+        members = (response or {}).get("InstanceProfile", {}).get("Roles", ())
+        roles[name] = [role["RoleName"] for role in members]
     return roles
 
 

@@ -1,4 +1,4 @@
-"""Subnets of a cluster that exists: they keep their blocks, and new zones take free space.
+"""Subnets of an existing cluster keep their blocks; new zones take free space.
 
 A running control plane and its nodes use their subnets, which cannot be moved.
 So what the file leaves open follows from the account, not from the number of
