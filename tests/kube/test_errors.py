@@ -64,3 +64,16 @@ def test_any_error_response_is_an_api_error(code: int, body: bytes) -> None:
 )
 def test_any_status_is_an_api_error(status: dict[str, Any]) -> None:
     assert isinstance(decode_status(status), ApiError)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"message":"\xff"}', b"\xff\xfe", b'{"details":' + b"[" * 100_000, b'{"code":1e999}', b'{"code":{}}'],
+    ids=["text that is not UTF-8", "bytes that are not UTF-8", "deep nesting", "infinity", "code as a map"],
+)
+def test_any_error_body_gives_the_error_of_the_status_code(body: bytes) -> None:
+    assert isinstance(decode_error_response(500, body), kube_errors.InternalError)
+
+
+def test_an_endless_number_of_seconds_to_wait_is_ignored() -> None:
+    assert decode_error_response(429, b"{}", retry_after="9" * 5_000).details == {}

@@ -148,7 +148,7 @@ class Connection:
             async with response_context as response:
                 decoded: Object = _OBJECT.decode(await response.read())
                 return decoded
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise Unavailable(f"{self.server}{path} did not return a JSON object: {error}") from error
         finally:
             self.in_flight -= 1

@@ -30,6 +30,8 @@ _BY_REASON: Final[dict[str, type[ApiError]]] = {
 }
 _BY_CODE: Final[dict[int, type[ApiError]]] = {error_type.code: error_type for error_type in _ERROR_TYPES}
 _MAX_BODY: Final = 300
+_MAX_DIGITS: Final = 9
+"""Of Retry-After; a longer number is not a time."""
 
 
 def decode_error_response(code: int, body: bytes, *, retry_after: str = "") -> ApiError:
@@ -39,11 +41,11 @@ def decode_error_response(code: int, body: bytes, *, retry_after: str = "") -> A
     """
     try:
         status = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         text = " ".join(body.decode(errors="replace").split())[:_MAX_BODY]
         status = {"message": f"the API server answered {code}: {text}"}
     error = decode_status({**status, "code": status.get("code") or code})
-    if retry_after.isdecimal():
+    if retry_after.isdecimal() and len(retry_after) <= _MAX_DIGITS:
         error.details.setdefault("retryAfterSeconds", int(retry_after))
     return error
 

@@ -234,7 +234,7 @@ class Reflector:
             return
         try:
             event = _DECODER.decode(line)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise Unavailable(f"the watch sent an invalid event: {error}") from error
         if event.type == "ERROR":
             raise decode_status(event.object)

@@ -123,6 +123,13 @@ def test_malformed_events_are_rejected(body: str) -> None:
         read(body)
 
 
+def test_a_deeply_nested_event_is_rejected() -> None:
+    deep = interruption_events.spot("i-1").replace('"i-1"', "[" * 100_000)
+
+    with pytest.raises(InvalidMessageError):
+        read(deep)
+
+
 @pytest.mark.parametrize("time", ["", "yesterday"])
 def test_a_message_with_an_invalid_time_is_still_valid(time: str) -> None:
     message = read(interruption_events.spot("i-1", time=time))

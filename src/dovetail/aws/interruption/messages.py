@@ -62,7 +62,7 @@ def decode_message(body: str, *, receipt_handle: str) -> InterruptionMessage:
         event = msgspec.json.decode(body, type=_Envelope)
         decode = _DECODERS.get((event.version, event.source, event.detail_type))
         kind, instances = _NO_OP if decode is None else decode(event.detail)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidMessageError(str(error)) from error
     return InterruptionMessage(
         id=receipt_handle, kind=kind, instance_ids=instances, sent_at=_parse_time(event.time)
