@@ -14,6 +14,7 @@ from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.codec.crds.nodepool import NODE_POOL
 from dovetail.codec.rewrite.files import convert_files
 from tests.codec.crds import accepted, rejected
+from tests.codec.crds.extremes import UNREADABLE, extremes
 from tests.codec.crds.objects import (
     Object,
     Rejected,
@@ -24,6 +25,7 @@ from tests.codec.crds.objects import (
     with_requirements,
     with_template,
 )
+from tests.codec.crds.test_decoders import decode_errors
 from tests.live.admission import admission_errors
 from tests.live.cluster import Cluster, wait_for
 from tests.live.crds import install_crds
@@ -68,6 +70,20 @@ def accepted_errors(cluster: Cluster) -> list[str]:
 )
 def test_a_valid_object_is_accepted(accepted_errors: list[str], index: int) -> None:
     assert accepted_errors[index] == ""
+
+
+def test_the_server_and_the_decoders_accept_the_same_extremes_of_every_field(cluster: Cluster) -> None:
+    cases = extremes()
+    errors = admission_errors(cluster, [case.object for case in cases])
+
+    differences = [
+        f"{case.description}: the server says {error[:300] or 'valid'!r}, we say {decode_errors(case.object)}"
+        for case, error in zip(cases, errors, strict=True)
+        if bool(error) != bool(decode_errors(case.object)) and (error or case.value not in UNREADABLE)
+    ]
+
+    assert len(cases) > 4_000
+    assert differences == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from dovetail.codec.text.suggestions import nearest_match, suggest
 from dovetail.model.frozen import EMPTY, FrozenDict
 
 T = TypeVar("T")
+MAX_INT32 = (1 << 31) - 1
+MAX_INT64 = (1 << 63) - 1
 MAX_ERRORS = 50
 """Maximum number of errors reported for one object."""
 
@@ -134,6 +136,11 @@ class Field:
         if isinstance(self.value, list | dict) and len(self.value) > limit:
             self.add_error(f"has {len(self.value)} entries; at most {limit} are allowed")
 
+    def check_text_length(self, limit: int) -> None:
+        """Add an error if a text has more than ``limit`` characters."""
+        if isinstance(self.value, str) and len(self.value) > limit:
+            self.add_error(f"has {len(self.value)} characters; at most {limit} are allowed")
+
     def mapping(self) -> dict[str, Any]:
         if self.value is None:
             return {}
@@ -190,9 +197,11 @@ class Field:
 
     def labels(self) -> FrozenDict[str, str]:
         """Return a map of strings to strings."""
-        if not self.value:
+        if self.value is None:
             return EMPTY
         mapping = self.mapping()
+        if not mapping:
+            return EMPTY
         if all(type(value) is str for value in mapping.values()):
             shared: FrozenDict[str, str] = self.context.intern(FrozenDict(mapping))
             return shared

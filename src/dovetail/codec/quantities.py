@@ -25,6 +25,15 @@ def decode_resources(field: Field) -> Resources:
     return _decode_resources(field, check_plausible=False)
 
 
+def decode_crd_resources(field: Field) -> Resources:
+    """Decode a resource list of a CRD, whose schema accepts integers and text only."""
+    if field.context.strict:
+        for entry in field.entries() if isinstance(field.value, dict) else ():
+            if isinstance(entry.value, float):
+                entry.add_error(f"must be a whole number or text, not {entry.value}; put it in quotes")
+    return decode_resources(field)
+
+
 def decode_pod_resources(field: Field) -> Resources:
     """Decode a resource list of a container; implausible amounts are errors."""
     context = field.context

@@ -30,6 +30,12 @@ OVERLAYS = [
         Rejected(f"an overlay on {name}", an_overlay(capacity={name: "1"}), "extended resources only")
         for name in ("cpu", "memory", "ephemeral-storage", "pods")
     ),
+    Rejected(
+        "an overlay of 101 resources",
+        an_overlay(capacity={f"example.com/r{number}": "1" for number in range(101)}),
+        "at most 100 items",
+    ),
+    Rejected("a fraction as a number", an_overlay(capacity={"example.com/r": 1.5}), "integer,string"),
     Rejected("an overlay of weight 0", an_overlay(weight=0), "greater than or equal to 1"),
     Rejected("an overlay of weight 10001", an_overlay(weight=10_001), "less than or equal to 10000"),
     Rejected(
@@ -48,6 +54,8 @@ OVERLAYS = [
 ]
 _WORKLOAD = {"apiGroup": "apps", "kind": "Deployment", "name": "web"}
 BUFFERS = [
+    Rejected("a buffer beyond int32", a_buffer(scalableRef=_WORKLOAD, replicas=2**31), "int32"),
+    Rejected("a percentage beyond int32", a_buffer(scalableRef=_WORKLOAD, percentage=2**31), "int32"),
     Rejected("a buffer of nothing", a_buffer(replicas=1), "exactly one"),
     Rejected(
         "a buffer of two things",

@@ -266,4 +266,20 @@ KUBELET = [
     ]
 ]
 
+TOO_LARGE = [
+    Rejected(
+        "a tag of 257", a_class(subnetSelectorTerms=[{"tags": {"a": "b" * 257}}]), "more than 256 bytes"
+    ),
+    Rejected("an SSM parameter of 2049", with_amis({"ssmParameter": "a" * 2049}), "more than 2048 bytes"),
+    Rejected("a snapshot of 257", with_disks({"snapshotID": "a" * 257}), "more than 256 bytes"),
+    Rejected("IOPS beyond int64", with_disks({"volumeSize": "1Gi", "iops": 2**63}), "must be of type int64"),
+    Rejected("prefixes beyond int32", a_class(ipPrefixCount=2**31), "int32"),
+    Rejected("pods per core beyond int32", a_class(kubelet={"podsPerCore": 2**31}), "int32"),
+    Rejected("an empty instance profile", a_class(instanceProfile=""), "at least 1 chars long"),
+    Rejected(
+        "an empty placement group", a_class(placementGroupSelector={"name": "", "id": "pg-1"}), "at least 1"
+    ),
+]
+
 REJECTED = [*CLASS_IDENTITY, *FAMILIES, *_terms(), *RESERVATIONS, *IMAGES, *PLACEMENT, *LAUNCHING, *KUBELET]
+REJECTED += TOO_LARGE

@@ -211,4 +211,23 @@ def _node_parts() -> Iterator[Rejected]:
         yield Rejected(f"a claim with {field} {value}", a_claim(**{field: value}), message)
 
 
-REJECTED = [*POOLS, *DISRUPTION, *STATIC, *LABELS, *_requirements(), *_node_parts()]
+TOO_LARGE = [
+    Rejected("a list of resources", a_claim(resources=[]), "must be of type object"),
+    Rejected("replicas beyond int32", a_pool(replicas=2**31), "less than or equal to 2147483647"),
+    Rejected("a limit as a fraction", a_pool(limits={"cpu": 1.5}), "integer,string"),
+    Rejected(
+        "a group of 257", with_template(nodeClassRef={**CLASS_REF, "group": "a" * 257}), "more than 256 bytes"
+    ),
+    Rejected(
+        "a list of annotations",
+        a_pool(
+            template={
+                "metadata": {"annotations": []},
+                "spec": {"requirements": [], "nodeClassRef": CLASS_REF},
+            }
+        ),
+        "must be of type object",
+    ),
+]
+
+REJECTED = [*POOLS, *DISRUPTION, *STATIC, *LABELS, *_requirements(), *_node_parts(), *TOO_LARGE]

@@ -340,7 +340,7 @@ metadata:
   finalizers: [x]
 spec:
   futureField: {kept: true}
-  limits: {cpu: 0.5}
+  limits: {cpu: "0.5"}
   template:
     spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}

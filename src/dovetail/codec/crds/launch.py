@@ -13,6 +13,7 @@ from dovetail.codec.karpenter.nodeclass_launch_validation import (
     MAX_HOP_LIMIT,
     MAX_INITIALIZATION_RATE,
     MAX_NETWORK_INTERFACES,
+    MAX_SNAPSHOT_ID_LENGTH,
     MAX_VOLUME_SIZE,
     MIN_INITIALIZATION_RATE,
     VOLUME_TYPES,
@@ -33,7 +34,9 @@ def block_devices_schema() -> Schema:
             "throughput": schema.integer("Throughput in MiB per second, for gp3.", low=0, size="int64"),
             "encrypted": schema.boolean("Encrypt the volume."),
             "kmsKeyID": schema.string("KMS key for the encryption."),
-            "snapshotID": schema.string("Snapshot to create the volume from.", longest=256),
+            "snapshotID": schema.string(
+                "Snapshot to create the volume from.", longest=MAX_SNAPSHOT_ID_LENGTH
+            ),
             "volumeInitializationRate": schema.integer(
                 "Rate in MiB per second at which the volume is initialized from its snapshot.",
                 low=MIN_INITIALIZATION_RATE,

@@ -8,14 +8,13 @@ from dovetail.codec.crds.labels import requirements_schema
 from dovetail.codec.crds.schema import Schema
 from dovetail.codec.crds.shared import status_schema
 from dovetail.codec.karpenter.nodeoverlays import (
+    MAX_CAPACITY_ENTRIES,
     MAX_WEIGHT,
     PER_INSTANCE_LABELS,
     PRICE,
     PRICE_ADJUSTMENT,
     STANDARD_RESOURCES,
 )
-
-_MOST_RESOURCES: Final = 100
 
 
 def _spec() -> Schema:
@@ -43,7 +42,7 @@ def _spec() -> Schema:
                 f"self.all(name, !(name in {schema.cel_list(STANDARD_RESOURCES)}))",
                 f"can add extended resources only, not {', '.join(STANDARD_RESOURCES)}",
             ),
-            most=_MOST_RESOURCES,
+            most=MAX_CAPACITY_ENTRIES,
         ),
         "weight": schema.integer(
             "If overlays conflict, the one with the highest weight applies; the default is 0.",

@@ -10,6 +10,8 @@ from dovetail.codec.karpenter.nodeclass_validation import (
     ID_PATTERNS,
     MATCH_CRITERIA,
     MAX_ALIAS_LENGTH,
+    MAX_SELECTOR_LENGTH,
+    MAX_TAG_VALUE_LENGTH,
     MAX_TAGS,
     MAX_TERMS,
     OPTIONAL_TERMS,
@@ -20,7 +22,6 @@ from dovetail.codec.karpenter.nodeclass_validation import (
 )
 from dovetail.model.karpenter.ami_family import ALIAS_FAMILIES, AmiFamily
 
-_LONGEST: Final = 2048
 """Maximum length of names and IDs that AWS defines; it bounds the cost of CEL rules."""
 _GROUPS, _IMAGES = "securityGroupSelectorTerms", "amiSelectorTerms"
 _ABOUT: Final[Mapping[str, str]] = {
@@ -57,15 +58,15 @@ def _fields(name: str) -> Mapping[str, Schema]:
         ),
         "tags": schema.mapping(
             "Tags that the resource must have; the value * matches any value.",
-            schema.string("Value of the tag.", shortest=1, longest=256),
+            schema.string("Value of the tag.", shortest=1, longest=MAX_TAG_VALUE_LENGTH),
             schema.rule("self.all(key, key != '')", "a tag needs a key"),
             most=MAX_TAGS,
         ),
-        "name": schema.string("Name of the resource; * and ? are wildcards.", longest=_LONGEST),
-        "owner": schema.string("Account that owns the AMI, or self, or amazon.", longest=_LONGEST),
+        "name": schema.string("Name of the resource; * and ? are wildcards.", longest=MAX_SELECTOR_LENGTH),
+        "owner": schema.string("Account that owns the AMI, or self, or amazon.", longest=MAX_SELECTOR_LENGTH),
         "alias": _alias(),
         "ssmParameter": schema.string(
-            "SSM parameter (name or ARN) that contains the AMI ID.", longest=_LONGEST
+            "SSM parameter (name or ARN) that contains the AMI ID.", longest=MAX_SELECTOR_LENGTH
         ),
         "ownerID": schema.string(
             "Account that owns the reservation.",
@@ -138,7 +139,7 @@ def placement_group_schema() -> Schema:
     return schema.struct(
         "Placement group of the instances.",
         {
-            "name": schema.string("Name of the placement group.", shortest=1, longest=_LONGEST),
+            "name": schema.string("Name of the placement group.", shortest=1, longest=MAX_SELECTOR_LENGTH),
             "id": schema.string(
                 "ID of the placement group.",
                 schema.full_match(PLACEMENT_GROUP_ID, "is not a placement group ID; write it as pg-0a1b"),

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.fields import MAX_INT32, DecodeContext, Field
 from dovetail.codec.kube.conditions import decode_conditions, encode_conditions
 from dovetail.codec.kube.metadata import decode_metadata
 from dovetail.codec.kube.pods import decode_pod
-from dovetail.codec.quantities import decode_resources
+from dovetail.codec.quantities import decode_crd_resources
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.capacitybuffer import ACTIVE_CAPACITY, CapacityBuffer, ScalableRef
 from dovetail.model.kube.pod import Pod
@@ -33,9 +33,9 @@ def decode_capacitybuffer(root: Field) -> CapacityBuffer:
         )
         if scalable
         else None,
-        replicas=spec["replicas"].integer(low=0),
-        percentage=spec["percentage"].integer(low=0),
-        limits=decode_resources(spec["limits"]),
+        replicas=spec["replicas"].integer(low=0, high=MAX_INT32),
+        percentage=spec["percentage"].integer(low=0, high=MAX_INT32),
+        limits=decode_crd_resources(spec["limits"]),
         deleting=meta.deleting,
         generation=meta.generation,
         resource_version=meta.resource_version,

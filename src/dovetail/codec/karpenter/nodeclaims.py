@@ -13,7 +13,7 @@ from dovetail.codec.karpenter.nodepools import (
 from dovetail.codec.kube.conditions import decode_conditions, encode_conditions
 from dovetail.codec.kube.metadata import decode_metadata
 from dovetail.codec.kube.requirements import decode_taints
-from dovetail.codec.quantities import decode_resources, decode_time, encode_time
+from dovetail.codec.quantities import decode_crd_resources, decode_resources, decode_time, encode_time
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.pod import OwnerReference
 
@@ -27,6 +27,7 @@ def decode_nodeclaim(root: Field) -> NodeClaim:
     meta, spec, status = decode_metadata(root), root["spec"], root["status"]
     spec.check_required()
     spec.check_known_keys(_SPEC)
+    spec["resources"].mapping()
     return NodeClaim(
         name=meta.name,
         uid=meta.uid,
@@ -40,7 +41,7 @@ def decode_nodeclaim(root: Field) -> NodeClaim:
         finalizers=meta.finalizers,
         owner_references=meta.owner_references,
         requirements=decode_node_requirements(spec["requirements"], claim=True),
-        requests=decode_resources(spec.at("resources", "requests")),
+        requests=decode_crd_resources(spec.at("resources", "requests")),
         taints=decode_taints(spec["taints"]),
         startup_taints=decode_taints(spec["startupTaints"]),
         node_class=decode_node_class_ref(spec["nodeClassRef"]),

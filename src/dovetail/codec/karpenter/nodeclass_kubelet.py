@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dovetail.codec.fields import Field
+from dovetail.codec.fields import MAX_INT32, Field
 from dovetail.codec.karpenter.kubelet_fields import check_struct, kubelet_fields
-from dovetail.codec.quantities import decode_resources, is_quantity
+from dovetail.codec.quantities import decode_crd_resources, is_quantity
 from dovetail.codec.text.suggestions import suggest
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import KubeletConfiguration
@@ -59,13 +59,13 @@ def decode_kubelet(field: Field) -> KubeletConfiguration:
         _check_expressions(field, expressions)
     return KubeletConfiguration(
         max_pods=None if _MAX_PODS in expressions else field[_MAX_PODS].integer(low=0, high=MAX_PODS),
-        pods_per_core=field["podsPerCore"].integer(low=0),
+        pods_per_core=field["podsPerCore"].integer(low=0, high=MAX_INT32),
         kube_reserved=_decode_reserved(field[_KUBE_RESERVED]),
         system_reserved=_decode_reserved(field[_SYSTEM_RESERVED]),
         eviction_hard=_decode_eviction_thresholds(field["evictionHard"]),
         eviction_soft=_decode_eviction_thresholds(field["evictionSoft"]),
         eviction_soft_grace=_decode_grace_periods(field["evictionSoftGracePeriod"]),
-        eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].integer(),
+        eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].integer(low=-MAX_INT32 - 1, high=MAX_INT32),
         cluster_dns=field["clusterDNS"].texts(),
         image_gc_high=field["imageGCHighThresholdPercent"].integer(low=0, high=100),
         image_gc_low=field["imageGCLowThresholdPercent"].integer(low=0, high=100),
@@ -116,7 +116,7 @@ def _decode_reserved(field: Field) -> Resources:
         if name not in RESERVABLE_RESOURCES:
             hint = suggest(str(name), RESERVABLE_RESOURCES)
             field[name].add_error(f"{name!r} cannot be reserved{hint}")
-    return decode_resources(Field(amounts, field.context, field.parent, field.key))
+    return decode_crd_resources(Field(amounts, field.context, field.parent, field.key))
 
 
 def check_kubelet_fields(field: Field) -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from dovetail.codec.fields import Field
+from dovetail.codec.fields import MAX_INT32, Field
 from dovetail.codec.kube.requirements import decode_requirements
 from dovetail.model.karpenter.ec2nodeclass_launch import (
     Ami,
@@ -40,7 +40,7 @@ def decode_launch_spec(spec: Field) -> LaunchSpec:
         connection_tracking=_decode_connection_tracking(tracking) if tracking else None,
         detailed_monitoring=_decode_optional_boolean(spec["detailedMonitoring"]),
         associate_public_ip_address=_decode_optional_boolean(spec["associatePublicIPAddress"]),
-        ip_prefix_count=spec["ipPrefixCount"].integer(low=0),
+        ip_prefix_count=spec["ipPrefixCount"].integer(low=0, high=MAX_INT32),
         nested_virtualization=spec["cpuOptions"]["nestedVirtualization"].text(),
         context=spec["context"].text(),
     )

@@ -2,7 +2,7 @@
 
 import re
 
-from dovetail.codec.fields import Field
+from dovetail.codec.fields import MAX_INT32, Field
 from dovetail.codec.karpenter.nodeclass_kubelet import check_kubelet_rules
 
 MAX_BLOCK_DEVICES = 50
@@ -13,6 +13,7 @@ MAX_VOLUME_SIZE = {"Gi": 59000, "G": 64000, "Ti": 58, "T": 64}
 MIN_INITIALIZATION_RATE, MAX_INITIALIZATION_RATE = 100, 300
 """Limits of volumeInitializationRate in MiB per second."""
 MAX_HOP_LIMIT = 64
+MAX_SNAPSHOT_ID_LENGTH = 256
 NETWORK_INTERFACE_FIELDS = ("networkCardIndex", "deviceIndex", "interfaceType")
 INTERFACE_TYPES = ("interface", "efa-only")
 HTTP_TOKENS = ("required", "optional")
@@ -32,7 +33,7 @@ def check_launch_spec(spec: Field) -> None:
     _check_connection_tracking(spec["connectionTracking"])
     _check_metadata_options(spec["metadataOptions"])
     check_kubelet_rules(spec["kubelet"])
-    spec["ipPrefixCount"].integer(low=0)
+    spec["ipPrefixCount"].integer(low=0, high=MAX_INT32)
     for name in ("detailedMonitoring", "associatePublicIPAddress"):
         spec[name].boolean()
     spec["cpuOptions"].check_known_keys(("nestedVirtualization",))
@@ -54,6 +55,7 @@ def _check_ebs(ebs: Field) -> None:
     if not ebs:
         return
     size, snapshot, rate = ebs["volumeSize"], ebs["snapshotID"], ebs["volumeInitializationRate"]
+    snapshot.check_text_length(MAX_SNAPSHOT_ID_LENGTH)
     if not snapshot.value and not size.value:
         ebs.add_error("needs volumeSize or snapshotID")
     if size.text():

@@ -13,6 +13,8 @@ MATCH_CRITERIA = ("open", "targeted")
 MAX_TERMS = 30
 MAX_TAGS = 20
 MAX_ALIAS_LENGTH = 30
+MAX_TAG_VALUE_LENGTH = 256
+MAX_SELECTOR_LENGTH = 2048
 RESTRICTED_TAGS = (
     "eks:eks-cluster-name",
     "karpenter.sh/nodepool",
@@ -87,6 +89,8 @@ def _check_term(term: Field, name: str) -> None:
     for entry in tags.entries():
         if not entry.key or not entry.text():
             entry.add_error("needs a key and a value; '*' is for any value")
+        entry.check_text_length(MAX_TAG_VALUE_LENGTH)
+    term["ssmParameter"].check_text_length(MAX_SELECTOR_LENGTH)
     chosen = term["id"]
     if chosen and not ID_PATTERNS[name].search(chosen.text()):
         example = ID_EXAMPLES[name]
@@ -144,6 +148,8 @@ def check_ami_family(family: Field, alias: Field) -> None:
 
 def _check_role(spec: Field) -> None:
     role, profile = spec["role"], spec["instanceProfile"]
+    if profile:
+        profile.check_required()
     if bool(role.value) == bool(profile.value):
         both = "not both" if role.value else "neither is there"
         role.add_error(f"needs role or instanceProfile, exactly one: {both}")
@@ -151,6 +157,8 @@ def _check_role(spec: Field) -> None:
 
 def _check_placement_group(group: Field) -> None:
     group.check_known_keys(("name", "id"))
+    if group["name"]:
+        group["name"].check_required()
     if bool(group["name"].value) == bool(group["id"].value):
         group.add_error("needs name or id, exactly one")
     chosen = group["id"]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dovetail.codec.fields import Field, drop_empty
+from dovetail.codec.fields import MAX_INT64, Field, drop_empty
 from dovetail.codec.karpenter.nodeclass_kubelet import decode_kubelet, encode_kubelet
 from dovetail.codec.karpenter.nodeclass_launch import decode_launch_spec, decode_resolved_resources
 from dovetail.codec.karpenter.nodeclass_launch_validation import check_launch_spec
@@ -100,8 +100,8 @@ def _decode_block_device(field: Field) -> BlockDevice:
         root=field["rootVolume"].boolean(),
         volume_type=ebs["volumeType"].text(),
         encrypted=ebs["encrypted"].boolean() if ebs["encrypted"] else None,
-        iops=ebs["iops"].integer(low=0),
-        throughput=ebs["throughput"].integer(low=0),
+        iops=ebs["iops"].integer(low=0, high=MAX_INT64),
+        throughput=ebs["throughput"].integer(low=0, high=MAX_INT64),
         kms_key=ebs["kmsKeyID"].text(),
         snapshot=ebs["snapshotID"].text(),
         initialization_rate=ebs["volumeInitializationRate"].integer(),

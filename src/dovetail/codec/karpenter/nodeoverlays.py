@@ -7,7 +7,7 @@ from dovetail.codec.fields import Field
 from dovetail.codec.karpenter.nodepools import decode_node_requirements
 from dovetail.codec.kube.conditions import decode_conditions, encode_conditions
 from dovetail.codec.kube.metadata import decode_metadata
-from dovetail.codec.quantities import decode_resources
+from dovetail.codec.quantities import decode_crd_resources
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodeoverlay import NodeOverlay
 from dovetail.model.kube.requirements import RequirementSpec
@@ -18,6 +18,7 @@ PRICE_ADJUSTMENT: Final = re.compile(
     r"[+-][0-9]*\.?[0-9]+|\+[0-9]*\.?[0-9]+%|-(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%"
 )
 MAX_WEIGHT: Final = 10_000
+MAX_CAPACITY_ENTRIES: Final = 100
 STANDARD_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """Resources of every instance type, which an overlay may not change."""
 PER_INSTANCE_LABELS: Final = (
@@ -42,7 +43,8 @@ def decode_nodeoverlay(root: Field) -> NodeOverlay:
         spec["price"].add_error(f"{price!r} is not a price such as 0.25")
     if spec["priceAdjustment"] and not PRICE_ADJUSTMENT.fullmatch(adjustment):
         spec["priceAdjustment"].add_error(f"{adjustment!r} is not an adjustment such as +0.05 or -10%")
-    capacity = decode_resources(spec["capacity"])
+    spec["capacity"].check_length(MAX_CAPACITY_ENTRIES)
+    capacity = decode_crd_resources(spec["capacity"])
     for name in STANDARD_RESOURCES:
         if name in capacity:
             spec["capacity"][name].add_error(f"{name} comes from the cloud provider and cannot be changed")

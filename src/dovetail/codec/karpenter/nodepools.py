@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.codec.fields import Field
+from dovetail.codec.fields import MAX_INT32, Field
 from dovetail.codec.kube import label_validation
 from dovetail.codec.kube.conditions import decode_conditions
 from dovetail.codec.kube.metadata import decode_annotations, decode_metadata
@@ -27,7 +27,7 @@ from dovetail.codec.kube.requirements import (
     decode_requirements,
     decode_taints,
 )
-from dovetail.codec.quantities import decode_duration, decode_resources
+from dovetail.codec.quantities import decode_crd_resources, decode_duration, decode_resources
 from dovetail.model.karpenter.nodepool import (
     Budget,
     ConsolidationPolicy,
@@ -45,6 +45,7 @@ from dovetail.model.kube.taints import Taint
 MAX_ENTRIES = 100
 MAX_BUDGETS = 50
 MAX_WEIGHT = 100
+MAX_GROUP_LENGTH = 256
 DEFAULT_EXPIRE_AFTER = timedelta(hours=720)
 _SPEC = "template disruption limits weight replicas".split()
 _TEMPLATE_SPEC = ("requirements taints startupTaints nodeClassRef expireAfter terminationGracePeriod").split()
@@ -73,11 +74,11 @@ def decode_nodepool(root: Field) -> NodePool:
     spec.check_required()
     _check_nesting(spec)
     spec.check_known_keys((*_SPEC, *_NESTED_FIELDS))
-    replicas = spec["replicas"].integer(low=0)
+    replicas = spec["replicas"].integer(low=0, high=MAX_INT32)
     weight = spec["weight"].integer(low=1, high=MAX_WEIGHT)
     if replicas is not None and weight is not None:
         spec["weight"].add_error("cannot be combined with replicas: pods do not select a static NodePool")
-    limits = decode_resources(spec["limits"]) if spec["limits"] else None
+    limits = decode_crd_resources(spec["limits"]) if spec["limits"] else None
     if replicas is not None and limits is not None and set(limits) - {NODES}:
         spec["limits"].add_error("may name 'nodes' only in a pool with replicas")
     return NodePool(
@@ -208,6 +209,7 @@ def decode_node_class_ref(field: Field) -> NodeClassRef:
     for part in ("group", "kind", "name"):
         field[part].check_required()
     group = field["group"].text()
+    field["group"].check_text_length(MAX_GROUP_LENGTH)
     if "/" in group:
         field["group"].add_error(f"{group!r} has a version; write {group.split('/')[0]!r}")
     kind = field["kind"].text()

@@ -66,7 +66,7 @@ def decode_metadata(root: Field) -> Metadata:
 
 def decode_annotations(field: Field) -> FrozenDict[str, str]:
     """Decode annotations, without the copy of the object that kubectl apply stores."""
-    if not field.value:
+    if field.value is None:
         return EMPTY
     mapping = field.mapping()
     if _LAST_APPLIED not in mapping:
