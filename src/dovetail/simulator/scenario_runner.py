@@ -101,13 +101,18 @@ class ScenarioRunner:
         self._last_change = cluster.clock.now()
         """Time of the last launch or termination."""
         self._price_steps: list[tuple[float, float]] = []
+        self._recorded_price: float | None = None
         cluster.ec2.billing.listeners.append(self._record_change)
 
     def _record_change(self, _: LaunchRecord) -> None:
         self._last_change = self._cluster.clock.now()
 
     def _record_price(self) -> None:
-        price = round(self._cluster.ec2.billing.price_per_hour(), 4)
+        current = self._cluster.ec2.billing.price_per_hour()
+        if current == self._recorded_price:
+            return
+        self._recorded_price = current
+        price = round(current, 4)
         since = _seconds(self._cluster.clock.now() - self._began)
         if self._price_steps and self._price_steps[-1][0] == since:
             self._price_steps.pop()

@@ -291,3 +291,21 @@ def test_an_injected_error_fails_exactly_the_calls_it_names() -> None:
 
     assert [works() for _ in range(5)] == [True, False, False, True, True]
     assert harness.do(harness.cloud.create(a_claim())).capacity_type == SPOT
+
+
+def test_client_tokens_are_dropped_a_day_after_their_instances_have_terminated() -> None:
+    harness = Ec2Harness()
+    for number in range(250):
+        launched = harness.do(harness.cloud.create(a_claim(f"old-{number}")))
+        harness.wait(10)
+        harness.do(harness.cloud.delete(launched.provider_id))
+    running = harness.do(harness.cloud.create(a_claim("running")))
+    harness.wait(23 * HOUR)
+    harness.do(harness.cloud.create(a_claim("within-a-day")))
+    known = harness.ec2.find_by_token("uid-of-old-249") is not None
+    harness.wait(2 * HOUR)
+    harness.do(harness.cloud.create(a_claim("later")))
+
+    assert known
+    assert harness.ec2.find_by_token("uid-of-old-249") is None
+    assert harness.do(harness.cloud.create(a_claim("running"))).provider_id == running.provider_id

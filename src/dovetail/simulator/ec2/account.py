@@ -32,6 +32,10 @@ from dovetail.simulator.latencies import DEFAULT_CLOUD_LATENCIES, CloudLatencies
 
 _ADDRESSES: Final = 900_000
 """Number of addresses of a zone, over which ``first_number`` wraps around."""
+TOKEN_LIFETIME: Final = timedelta(hours=24)
+"""How long a client token is known after its instance has terminated."""
+_MIN_TOKENS: Final = 200
+"""Below this number of client tokens, old ones are not looked for."""
 INTERRUPTION_NOTICE: Final = timedelta(minutes=2)
 """Time from the spot interruption notice to the interruption."""
 
@@ -230,6 +234,7 @@ class Ec2Account:
             instance_id, choice.instance_type.name, offering.zone, offering.capacity_type, now=now
         )
         self._use_reservation(offering.reservation_id, by=1)
+        self._forget_tokens()
         self._instances[instance_id] = self._by_token[request.token] = instance
         failure = self._launch_failures.pop(0) if self._launch_failures else None
         instance.registers = failure is None
@@ -238,6 +243,17 @@ class Ec2Account:
                 self.latencies.start, lambda: self._start_running(instance)
             )
         return instance
+
+    def _forget_tokens(self) -> None:
+        """Drop old client tokens, so that memory does not grow with the time simulated."""
+        if len(self._by_token) < _MIN_TOKENS + 2 * len(self._instances):
+            return
+        oldest = self._clock.now() - TOKEN_LIFETIME
+        self._by_token = {
+            token: instance
+            for token, instance in self._by_token.items()
+            if instance.launch.terminated is None or instance.launch.terminated > oldest
+        }
 
     def _start_running(self, instance: Ec2Instance) -> None:
         instance.state = InstanceState.RUNNING
