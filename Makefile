@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos-aws crds requirements clean
+.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos-aws soak crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -59,6 +59,9 @@ bench-aws: $(READY) ## Measure the AWS adapter against moto
 
 chaos-aws: $(READY) ## Run the AWS launch path for ten simulated hours of faults and kills; takes minutes
 	@$(RUN) bench.chaos_aws $(ARGS)
+
+soak: $(READY) ## Run 50 nodes for 30 simulated days of churn, faults and kills; ARGS='--days 1 --seed 2'
+	@$(RUN) bench.soak $(ARGS)
 
 crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates

@@ -1,0 +1,131 @@
+"""A soak finds no violation, and its checks find those that there are."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from dovetail.ports.api_resources import NODE_POOLS, NODES, PODS
+from dovetail.simulator.apiserver.options import ListOptions, PatchType
+from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.scenario_actions import perform
+from tests.support.simulator.clusters import (
+    a_node_class,
+    a_pool,
+    an_app,
+    build_cluster,
+    build_scenario,
+    scaled,
+    wait,
+)
+from tests.support.soak.checks import MAX_DEGRADED, MAX_DELETING, MAX_PENDING, SoakChecks
+from tests.support.soak.faults import UndisturbedTime
+from tests.support.soak.run import SoakReport, memory_growth, run_soak
+
+MINUTE = timedelta(minutes=1)
+
+
+def checked(cluster: SimulatedCluster) -> tuple[SoakChecks, UndisturbedTime]:
+    time = UndisturbedTime(cluster.clock)
+    return SoakChecks(cluster, time), time
+
+
+def run_checked(cluster: SimulatedCluster, checks: SoakChecks, duration: timedelta) -> list[str]:
+    """Violations after a time, without their timestamps."""
+    for _ in range(duration // MINUTE):
+        wait(cluster, 60)
+        checks.check()
+    return [violation.split(maxsplit=2)[2] for violation in checks.violations]
+
+
+@pytest.mark.slow
+def test_a_day_of_churn_faults_and_kills_violates_nothing() -> None:
+    report = run_soak(timedelta(days=1), seed=1)
+
+    assert report.violations == []
+    assert report.most_nodes > 40
+    assert report.events["kill the controllers"] > 0
+
+
+@pytest.mark.slow
+def test_equal_seeds_give_equal_soaks() -> None:
+    def run(seed: int) -> SoakReport:
+        return msgspec.structs.replace(run_soak(timedelta(hours=1), seed=seed), memory=[])
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+
+
+def test_a_pod_that_is_not_bound_in_time_is_a_violation() -> None:
+    cluster = build_cluster(build_scenario(objects=(an_app(replicas=1),)))
+    checks, _ = checked(cluster)
+
+    assert run_checked(cluster, checks, MAX_PENDING) == []
+    assert any("is not bound" in text for text in run_checked(cluster, checks, 2 * MINUTE))
+
+
+def test_a_workload_without_ready_pods_is_a_violation() -> None:
+    cluster = build_cluster(build_scenario(objects=(an_app(replicas=1),)))
+    checks, _ = checked(cluster)
+
+    violations = run_checked(cluster, checks, MAX_DEGRADED + 2 * MINUTE)
+
+    assert "Deployment default/web lacks ready pods" in violations
+
+
+def test_time_of_a_disturbance_does_not_count() -> None:
+    cluster = build_cluster(build_scenario(objects=(an_app(replicas=1),)))
+    checks, time = checked(cluster)
+    time.disturb(MAX_PENDING)
+
+    assert run_checked(cluster, checks, 2 * MAX_PENDING) == []
+    assert run_checked(cluster, checks, 2 * MINUTE) != []
+
+
+def test_an_object_that_a_finalizer_holds_is_a_violation() -> None:
+    cluster = build_cluster(build_scenario(objects=(a_node_class(), a_pool())))
+    checks, _ = checked(cluster)
+    held = {"metadata": {"finalizers": ["example.com/held"]}}
+    cluster.api.patch(NODE_POOLS, "default", held, PatchType.MERGE)
+    cluster.api.delete(NODE_POOLS, "default")
+
+    violations = run_checked(cluster, checks, MAX_DELETING + 2 * MINUTE)
+
+    assert violations == ["NodePool default has not been removed"]
+
+
+def test_a_disruption_beyond_the_budget_is_a_violation() -> None:
+    cluster = build_cluster()
+    checks, _ = checked(cluster)
+    perform(scaled(2), cluster)
+    wait(cluster, 60)
+    cluster.operator.kill()  # Else it removes the taints at once.
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    for node in cluster.api.list(NODES, ListOptions(label_selector="karpenter.sh/nodepool")).items:
+        cluster.api.patch(NODES, node["metadata"]["name"], {"spec": {"taints": [taint]}}, PatchType.MERGE)
+
+    violations = run_checked(cluster, checks, MINUTE)
+
+    assert "2 of 2 nodes of default disrupted, 1 allowed" in violations
+
+
+def test_a_pod_that_changes_its_node_is_a_violation() -> None:
+    cluster = build_cluster()
+    checks, _ = checked(cluster)
+    perform(scaled(1), cluster)
+    wait(cluster, 60)
+    pod = cluster.api.list(PODS).items[0]
+    moved = {**pod, "spec": {**pod["spec"], "nodeName": "elsewhere"}}
+    checks.handle_pod(WatchEvent(EventType.MODIFIED, moved))
+
+    assert any("is bound to elsewhere and was bound to" in text for text in checks.violations)
+
+
+@pytest.mark.parametrize(("samples", "growth"), [([1, 1, 2, 2, 3, 3], 3.0), ([5, 5, 9, 9, 5, 5], 1.0)])
+def test_growth_of_memory_compares_the_last_third_with_the_first(samples: list[float], growth: float) -> None:
+    assert memory_growth(samples, timedelta(days=30)) == growth
+
+
+def test_growth_of_memory_is_not_known_after_few_days() -> None:
+    assert memory_growth([1, 2, 3], timedelta(days=1)) is None
