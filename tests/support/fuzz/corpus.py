@@ -1,0 +1,64 @@
+"""Corpus for fuzzing: objects of the examples, the guides and a simulated cluster."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dovetail.data.bundled import bundled_prices
+from dovetail.model.settings import FeatureGates
+from dovetail.ports.api_resources import RESOURCES, Resource
+from dovetail.simulator.apiserver.storage.frozen_object import thaw
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.scenario.model import Scenario
+from tests.codec.crds.accepted import ACCEPTED
+from tests.support.simulator.clusters import small_catalog
+from tests.support.soak.objects import burst_job, soak_objects
+
+ROOT = Path(__file__).parents[3]
+_FENCE = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+Object = dict[str, Any]
+
+
+@cache
+def written_objects() -> list[Object]:
+    """Return the objects of the examples and guides, and those that CRD tests accept."""
+    texts = [path.read_text() for path in sorted((ROOT / "examples").rglob("*.yaml"))]
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        texts += _FENCE.findall(page.read_text())
+    return [*(obj for text in texts for obj in _objects(text)), *(obj for _, obj in ACCEPTED)]
+
+
+@cache
+def cluster_objects() -> dict[Resource, list[Object]]:
+    """Return the objects of a simulated cluster with nodes, by kind."""
+    scenario = Scenario(name="corpus", about="", objects=(*soak_objects(), burst_job(1, pods=2)))
+    gates = FeatureGates(StaticCapacity=True)
+    cluster = SimulatedCluster(scenario, catalog=small_catalog(), prices=bundled_prices(), gates=gates)
+    cluster.clock.run(until=cluster.clock.now() + timedelta(minutes=3))
+    objects = {resource: [thaw(obj) for obj in cluster.api.list(resource).items] for resource in RESOURCES}
+    return {resource: _distinct(found) for resource, found in objects.items() if found}
+
+
+def _distinct(objects: list[Object]) -> list[Object]:
+    """Return the object with most fields of each owner kind, which differ in shape."""
+    largest: dict[str, Object] = {}
+    for obj in objects:
+        owners = obj["metadata"].get("ownerReferences") or [{}]
+        kind = owners[0].get("kind", obj["metadata"]["name"][:1])
+        if len(str(obj)) > len(str(largest.get(kind, ""))):
+            largest[kind] = obj
+    return list(largest.values())
+
+
+def _objects(text: str) -> Iterator[Object]:
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError:
+        return  # A guide may show a template.
+    yield from (entry for entry in documents if isinstance(entry, dict) and "kind" in entry)
