@@ -251,11 +251,11 @@ class Field:
         """Add an error for each key that looks like a misspelled known key."""
         if not self.context.strict:
             return
-        names = set(known)
-        for key in self.mapping():
+        mapping, names = self.mapping(), set(known)
+        unused = {name for name in names if name not in mapping}
+        for key in mapping:
             if key in names:
                 continue
-            unused = names - self.value.keys()
             match = nearest_match(key, unused, cutoff=0.8) or _complete_prefix(key, unused)
             # systemReservedCgroup is another field than systemReserved, not a misspelling of it.
             is_longer = match is not None and key.startswith(match) and len(key) > len(match) + 2
