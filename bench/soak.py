@@ -1,4 +1,4 @@
-"""Run a cluster of some 50 nodes for 30 simulated days of faults, and print the figures.
+"""Run some 50 nodes for 30 simulated days of faults, and print the figures.
 
 Load that follows the day, spot interruptions, missing capacity, failing calls of EC2 and the
 API server, nodes that fail, new AMIs, changed NodePools, and controllers that are killed. The

@@ -33,7 +33,7 @@ from dovetail.simulator.latencies import DEFAULT_CLOUD_LATENCIES, CloudLatencies
 _ADDRESSES: Final = 900_000
 """Number of addresses of a zone, over which ``first_number`` wraps around."""
 TOKEN_LIFETIME: Final = timedelta(hours=24)
-"""How long a client token is known after its instance has terminated."""
+"""From the termination of an instance until its client token is dropped."""
 _MIN_TOKENS: Final = 200
 """Below this number of client tokens, old ones are not looked for."""
 INTERRUPTION_NOTICE: Final = timedelta(minutes=2)
