@@ -20,7 +20,7 @@ from tests.support.simulator.clusters import (
     wait,
 )
 from tests.support.soak.checks import MAX_DEGRADED, MAX_DELETING, MAX_PENDING, SoakChecks
-from tests.support.soak.faults import UndisturbedTime
+from tests.support.soak.disturbances import UndisturbedTime
 from tests.support.soak.run import SoakReport, memory_growth, run_soak
 
 MINUTE = timedelta(minutes=1)
@@ -40,7 +40,7 @@ def run_checked(cluster: SimulatedCluster, checks: SoakChecks, duration: timedel
 
 
 @pytest.mark.slow
-def test_a_day_of_churn_faults_and_kills_violates_nothing() -> None:
+def test_a_day_of_churn_errors_and_kills_violates_nothing() -> None:
     report = run_soak(timedelta(days=1), seed=1)
 
     assert report.violations == []

@@ -42,7 +42,7 @@ def cluster_objects() -> dict[Resource, list[Object]]:
     cluster = SimulatedCluster(scenario, catalog=small_catalog(), prices=bundled_prices(), gates=gates)
     cluster.clock.run(until=cluster.clock.now() + timedelta(minutes=3))
     objects = {resource: [thaw(obj) for obj in cluster.api.list(resource).items] for resource in RESOURCES}
-    return {resource: _distinct(found) for resource, found in objects.items() if found}
+    return {resource: _distinct(listed) for resource, listed in objects.items() if listed}
 
 
 def _distinct(objects: list[Object]) -> list[Object]:

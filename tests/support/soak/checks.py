@@ -24,7 +24,7 @@ from dovetail.simulator.apiserver.storage.frozen_object import get_field
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.workqueue import start_watch
-from tests.support.soak.faults import UndisturbedTime
+from tests.support.soak.disturbances import UndisturbedTime
 from tests.support.soak.objects import (
     BATCH_LIMIT_CPUS,
     BATCH_NODE_CPUS,
@@ -66,7 +66,7 @@ class SoakChecks:
         self._bound: dict[str, str] = {}
         self._pending: dict[str, tuple[Object, timedelta]] = {}
         self._since: dict[tuple[str, str], timedelta] = {}
-        self._overdue: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._nodes: dict[str, Object] = {}
         self._claims: dict[str, Object] = {}
         self._deleting: dict[tuple[Resource, str], tuple[str, timedelta]] = {}
@@ -246,9 +246,9 @@ class SoakChecks:
     def _expect(self, holds: bool, kind: str, key: str, text: str) -> None:
         """Report a violation once, until it holds again."""
         if holds:
-            self._overdue.discard((kind, key))
-        elif (kind, key) not in self._overdue:
-            self._overdue.add((kind, key))
+            self._reported.discard((kind, key))
+        elif (kind, key) not in self._reported:
+            self._reported.add((kind, key))
             self._report(text)
 
     def _report(self, text: str) -> None:

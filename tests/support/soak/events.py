@@ -19,7 +19,7 @@ from dovetail.simulator.ec2.throttling import InjectedError, Operation
 from dovetail.simulator.environment import SeededRandomSource
 from dovetail.simulator.scenario.model import CapacityOutage, Interrupt, Release, Scale
 from dovetail.simulator.scenario_actions import perform
-from tests.support.soak.faults import BACKGROUND, ApiFaults, UndisturbedTime
+from tests.support.soak.disturbances import BACKGROUND, ApiErrorInjector, UndisturbedTime
 from tests.support.soak.objects import BATCH_POOL, NAMESPACE, SERVICES, burst_job
 
 T = TypeVar("T")
@@ -34,10 +34,10 @@ class SoakEvents:
     """Chooses and performs events; everything follows from the seed."""
 
     def __init__(
-        self, cluster: SimulatedCluster, faults: ApiFaults, time: UndisturbedTime, seed: int
+        self, cluster: SimulatedCluster, injector: ApiErrorInjector, time: UndisturbedTime, seed: int
     ) -> None:
         self._cluster = cluster
-        self._faults = faults
+        self._api_errors = injector
         self._time = time
         self._random = SeededRandomSource(seed)
         self._began = cluster.clock.now()
@@ -82,7 +82,7 @@ class SoakEvents:
 
     def end(self) -> None:
         """End all faults: the controllers run, and every call succeeds."""
-        self._faults.share = 0.0
+        self._api_errors.share = 0.0
         if self._is_down:
             self._restart()
 
@@ -165,12 +165,12 @@ class SoakEvents:
 
     def _fail_api_calls(self) -> None:
         duration = timedelta(minutes=self._choose((1, 3, 10)))
-        self._faults.share = self._choose((0.1, 0.5, 1.0))
+        self._api_errors.share = self._choose((0.1, 0.5, 1.0))
         self._time.disturb(duration)
-        self._cluster.clock.call_later(duration, self._end_api_faults)
+        self._cluster.clock.call_later(duration, self._end_api_errors)
 
-    def _end_api_faults(self) -> None:
-        self._faults.share = min(self._faults.share, BACKGROUND)
+    def _end_api_errors(self) -> None:
+        self._api_errors.share = min(self._api_errors.share, BACKGROUND)
 
     def _fail_launch(self) -> None:
         self._cluster.ec2.fail_next_launches(self._choose(tuple(LaunchFailure)))

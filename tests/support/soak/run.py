@@ -29,8 +29,8 @@ from dovetail.simulator.environment import SeededRandomSource
 from dovetail.simulator.latencies import CloudLatencies, KubeletLatencies
 from dovetail.simulator.scenario.model import ManagedNodeGroup, Scenario
 from tests.support.soak.checks import SoakChecks
+from tests.support.soak.disturbances import ApiErrorInjector, FaultyKubeClient, UndisturbedTime
 from tests.support.soak.events import SoakEvents
-from tests.support.soak.faults import ApiFaults, FaultyKubeClient, UndisturbedTime
 from tests.support.soak.objects import NAMESPACE, soak_objects
 
 _CHECK_INTERVAL = timedelta(minutes=1)
@@ -60,7 +60,7 @@ class SoakReport(msgspec.Struct, kw_only=True):
     simulated_days: float
     seed: int
     events: dict[str, int]
-    api_faults: dict[str, int]
+    api_errors: dict[str, int]
     launches: int
     most_nodes: int
     pods_bound: int
@@ -78,12 +78,12 @@ def run_soak(
     duration: timedelta, *, seed: int = 1, progress: Callable[[str], None] = lambda _: None
 ) -> SoakReport:
     """Run and check everything; ``violations`` of the report must be empty."""
-    faults = ApiFaults(SeededRandomSource(seed + 1))
-    cluster = _build_cluster(seed, faults)
+    injector = ApiErrorInjector(SeededRandomSource(seed + 1))
+    cluster = _build_cluster(seed, injector)
     clock, began = cluster.clock, cluster.clock.now()
     time = UndisturbedTime(clock)
     checks = SoakChecks(cluster, time)
-    events = SoakEvents(cluster, faults, time, seed)
+    events = SoakEvents(cluster, injector, time, seed)
     end = began + duration
     samples: list[MemorySample] = []
     next_event, next_check, next_sample = began + timedelta(minutes=20), began, began
@@ -113,7 +113,7 @@ def run_soak(
         simulated_days=duration / timedelta(days=1),
         seed=seed,
         events=dict(sorted(events.counts.items())),
-        api_faults=dict(sorted(faults.injected.items())),
+        api_errors=dict(sorted(injector.injected.items())),
         launches=len(cluster.ec2.billing.launches),
         most_nodes=checks.most_nodes,
         pods_bound=len(checks.pending_seconds),
@@ -127,7 +127,7 @@ def run_soak(
     )
 
 
-def _build_cluster(seed: int, faults: ApiFaults) -> SimulatedCluster:
+def _build_cluster(seed: int, injector: ApiErrorInjector) -> SimulatedCluster:
     scenario = Scenario(
         name="soak",
         about="Days of churn, faults and restarts.",
@@ -142,7 +142,7 @@ def _build_cluster(seed: int, faults: ApiFaults) -> SimulatedCluster:
         catalog=_catalog(),
         prices=bundled_prices(),
         gates=GATES,
-        kube=lambda api, invariants: FaultyKubeClient(CheckedKubeClient(api, invariants), faults),
+        kube=lambda api, invariants: FaultyKubeClient(CheckedKubeClient(api, invariants), injector),
     )
 
 

@@ -26,7 +26,7 @@ _LOST_RESPONSES = 0.3
 """Share of the failed writes that took effect."""
 
 
-class ApiFaults:
+class ApiErrorInjector:
     """Share of failing requests, and what has failed so far."""
 
     def __init__(self, random: SeededRandomSource) -> None:
@@ -38,22 +38,22 @@ class ApiFaults:
 class FaultyKubeClient(ForwardingKubeClient):
     """KubeClient of the controllers; some requests fail before or after their effect."""
 
-    def __init__(self, kube: KubeClient, faults: ApiFaults) -> None:
+    def __init__(self, kube: KubeClient, injector: ApiErrorInjector) -> None:
         super().__init__(kube)
-        self._faults = faults
+        self._api_errors = injector
 
     async def forward(self, request: Request, response: Awaitable[T]) -> T:
-        faults = self._faults
-        if faults.random.random() >= faults.share:
+        injector = self._api_errors
+        if injector.random.random() >= injector.share:
             return await response
         is_write = request.verb not in READS
-        if is_write and faults.random.random() < _LOST_RESPONSES:
-            faults.injected["response lost"] += 1
+        if is_write and injector.random.random() < _LOST_RESPONSES:
+            injector.injected["response lost"] += 1
             await response
             raise Unavailable("the response was lost")
         errors = (*_BEFORE_EFFECT, Conflict) if request.verb == "patch" else _BEFORE_EFFECT
-        error = errors[int(faults.random.random() * len(errors))]
-        faults.injected[error.reason] += 1
+        error = errors[int(injector.random.random() * len(errors))]
+        injector.injected[error.reason] += 1
         getattr(response, "close", lambda: None)()
         raise error(f"injected into {request.verb} {request.resource.plural}")
 
