@@ -48,6 +48,20 @@ def test_pod_of_a_closed_batch_can_open_the_next_window() -> None:
     assert batch.closes_at() == at(11)
 
 
+def test_large_batch_is_closed_after_a_fraction_of_the_maximum_duration() -> None:
+    batch = Batch(WINDOWS)
+
+    for number in range(20):
+        batch.add(number, at(0.3 * number))
+    limited = batch.closes_at()
+    small = Batch(WINDOWS)
+    for number in range(19):
+        small.add(number, at(0.3 * number))
+
+    assert limited == at(6)
+    assert small.closes_at() == at(0.3 * 18 + 5)
+
+
 @given(st.lists(st.floats(0, 30), min_size=1).map(sorted))
 def test_window_is_limited_by_the_maximum_duration(times: list[float]) -> None:
     batch = Batch(WINDOWS)
