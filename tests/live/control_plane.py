@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.live.certificates import Authority, new_key, private_pem, public_pem
 from tests.live.cluster import Cluster, wait_for
-from tests.live.flags import apiserver_flags, controller_manager_flags, etcd_flags, scheduler_flags
+from tests.live.flags import AUDIT_LOG, apiserver_flags, controller_manager_flags, etcd_flags, scheduler_flags
 from tests.live.process import Process
 
 ADMINISTRATORS = "system:masters"
@@ -25,11 +25,25 @@ _START_TIMEOUT = 120.0
 class ControlPlane(Cluster):
     """etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each a process."""
 
-    def __init__(self, binary: Path, folder: Path, *, webhook: str | None = None) -> None:
-        """``webhook`` is the URL of a token authentication webhook."""
+    def __init__(
+        self,
+        binary: Path,
+        folder: Path,
+        *,
+        webhook: str | None = None,
+        audit_policy: Mapping[str, Any] | None = None,
+        scheduler_qps: int = 500,
+        node_grace: str = "4m",
+    ) -> None:
+        """``webhook`` is the URL of a token authentication webhook.
+
+        With an audit policy, the API server writes ``audit_log``. ``scheduler_qps`` limits the
+        requests of kube-scheduler, and so how fast it binds pods. ``node_grace`` is the time
+        without heartbeat after which a node is not ready.
+        """
         self.folder = folder
         self._authority = Authority()
-        self._ports = dict(zip(("etcd", "peer", "apiserver"), _free_ports(3), strict=True))
+        self._ports = dict(zip(("etcd", "peer", "apiserver"), free_ports(3), strict=True))
         super().__init__(self.kubeconfig_for("admin", ADMINISTRATORS))
         self._write_certificates()
 
@@ -45,12 +59,15 @@ class ControlPlane(Cluster):
                 port=self._ports["apiserver"],
                 etcd=self._etcd_url,
                 webhook=self._write_webhook(webhook) if webhook else None,
+                audit_policy=self._write_audit_policy(audit_policy) if audit_policy else None,
             ),
         )
         manager = self.kubeconfig_for("system:kube-controller-manager")
-        self.controller_manager = process("controller-manager", controller_manager_flags(folder, manager))
+        self.controller_manager = process(
+            "controller-manager", controller_manager_flags(folder, manager, node_grace=node_grace)
+        )
         scheduler = self.kubeconfig_for("system:kube-scheduler")
-        self.scheduler = process("scheduler", scheduler_flags(scheduler))
+        self.scheduler = process("scheduler", scheduler_flags(scheduler, qps=scheduler_qps))
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -60,6 +77,11 @@ class ControlPlane(Cluster):
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self._ports['apiserver']}"
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log; absent without an audit policy."""
+        return self.folder / AUDIT_LOG
 
     def start(self) -> None:
         """Start all components and wait until pods can be created; stop all on failure."""
@@ -131,6 +153,11 @@ class ControlPlane(Cluster):
     def authority(self) -> str:
         """The CA certificate in base64, as in a kubeconfig."""
         return b64encode(self._authority.certificate.encode()).decode()
+
+    def _write_audit_policy(self, policy: Mapping[str, Any]) -> Path:
+        path = self.folder / "audit-policy.json"
+        path.write_text(json.dumps(policy))
+        return path
 
     def _write_webhook(self, address: str) -> Path:
         config = {
@@ -210,7 +237,7 @@ def _base64(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return distinct free ports: all are bound before any is released."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [listener.getsockname()[1] for listener in sockets]

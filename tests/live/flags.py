@@ -27,13 +27,23 @@ CONTROLLERS = (
 )
 """Controllers whose results Dovetail reads; none for traffic, disks or certificates."""
 
+AUDIT_LOG = "audit.log"
+
 
 def etcd_flags(folder: Path, *, client: str, peer: str) -> list[str]:
     return [f"--data-dir={folder / 'etcd'}", f"--client-url={client}", f"--peer-url={peer}"]
 
 
-def apiserver_flags(folder: Path, *, port: int, etcd: str, webhook: Path | None) -> list[str]:
+def apiserver_flags(
+    folder: Path, *, port: int, etcd: str, webhook: Path | None, audit_policy: Path | None
+) -> list[str]:
     authentication = [f"--authentication-token-webhook-config-file={webhook}", *_WEBHOOK]
+    audit = [
+        f"--audit-policy-file={audit_policy}",
+        f"--audit-log-path={folder / AUDIT_LOG}",
+        # A rotated file would lose entries.
+        "--audit-log-maxsize=10000",
+    ]
     return [
         f"--etcd-servers={etcd}",
         "--bind-address=127.0.0.1",
@@ -52,10 +62,11 @@ def apiserver_flags(folder: Path, *, port: int, etcd: str, webhook: Path | None)
         "--endpoint-reconciler-type=none",
         "--profiling=false",
         *(authentication if webhook else ()),
+        *(audit if audit_policy else ()),
     ]
 
 
-def controller_manager_flags(folder: Path, kubeconfig: Path) -> list[str]:
+def controller_manager_flags(folder: Path, kubeconfig: Path, *, node_grace: str) -> list[str]:
     return [
         f"--kubeconfig={kubeconfig}",
         f"--controllers={','.join(CONTROLLERS)}",
@@ -65,14 +76,14 @@ def controller_manager_flags(folder: Path, kubeconfig: Path) -> list[str]:
         f"--root-ca-file={folder / 'ca.crt'}",
         *_SINGLE,
         # All virtual kubelets share a thread, which a busy host delays.
-        "--node-monitor-grace-period=4m",
+        f"--node-monitor-grace-period={node_grace}",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
     ]
 
 
-def scheduler_flags(kubeconfig: Path) -> list[str]:
-    return [f"--kubeconfig={kubeconfig}", *_SINGLE, "--kube-api-qps=500", "--kube-api-burst=1000"]
+def scheduler_flags(kubeconfig: Path, *, qps: int) -> list[str]:
+    return [f"--kubeconfig={kubeconfig}", *_SINGLE, f"--kube-api-qps={qps}", f"--kube-api-burst={2 * qps}"]
 
 
 _WEBHOOK = [
