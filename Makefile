@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos-aws soak crds requirements clean
+.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale soak crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -57,11 +57,17 @@ bench-kube: $(READY) ## Measure start-up and a decision with 5,000 nodes and 50,
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
 
+chaos: $(READY) ## Attack replicas on a real control plane: kills, API faults, hostile objects; ARGS=--minutes=60
+	@$(RUN) bench.chaos $(ARGS)
+
 chaos-aws: $(READY) ## Run the AWS launch path for ten simulated hours of faults and kills; takes minutes
 	@$(RUN) bench.chaos_aws $(ARGS)
 
 soak: $(READY) ## Run 50 nodes for 30 simulated days of churn, faults and kills; ARGS='--days 1 --seed 2'
 	@$(RUN) bench.soak $(ARGS)
+
+scale: $(READY) ## Scale a real control plane to 3,000 pods and 300 nodes at once; takes minutes
+	@$(RUN) bench.scale $(ARGS)
 
 crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates
