@@ -68,4 +68,4 @@ def test_scenario_of_the_demo_guide_reaches_its_goals(
     printed = output(f"demo {tmp_path / 'mine.yaml'}", monkeypatch)
 
     assert "Invariants: none broken." in printed
-    assert any(line.strip().endswith("$0.4703/h") for line in printed)
+    assert any(line.strip().endswith("$0.6751/h") for line in printed)

@@ -78,8 +78,24 @@ class PlannedNode(msgspec.Struct, frozen=True, kw_only=True):
         return self.instance_types[0]
 
     @property
+    def expected_cpu(self) -> int:
+        """Millicores."""
+        return self.instance_type.expected_cpu(self.requested)
+
+    def describe_burstable(self) -> str:
+        """Return its CPU credits and why it is burstable; empty: it is not."""
+        cpu_credits = self.instance_type.cpu_credits
+        return "" if cpu_credits is None else cpu_credits.describe_choice([self.expected_cpu])
+
+    @property
+    def surplus_price(self) -> float:
+        """USD per hour of surplus CPU credits, if it is burstable."""
+        return self.instance_type.price_surplus(self.requested)
+
+    @property
     def price(self) -> float:
-        return self.offering.price
+        """USD per hour, expected surplus CPU credits included."""
+        return self.offering.price + self.surplus_price
 
 
 class ExistingPlacement(msgspec.Struct, frozen=True):

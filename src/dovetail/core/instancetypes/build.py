@@ -16,6 +16,7 @@ from dovetail.core.instancetypes.offerings import (
 from dovetail.core.instancetypes.overhead import compute_overhead
 from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, InstanceTypeSettings
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import find_cpu_credits
 from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
@@ -84,6 +85,7 @@ def build_instance_types(
             kube_reserved=kubelet.kube_reserved if kubelet else None,
             system_reserved=kubelet.system_reserved if kubelet else None,
             offerings=offerings,
+            cpu_credits=find_cpu_credits(ec2_type, is_windows=family.is_windows, policy=settings.burstable),
         )
         instance_types.append(instance_type)
     return tuple(instance_types)

@@ -2,9 +2,11 @@
 
 import msgspec
 
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
+
 
 class InstanceTypeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings for all node classes; the defaults are Karpenter's."""
+    """Settings for all node classes; the defaults but ``burstable`` are Karpenter's."""
 
     reserved_enis: int = 0
     """Network interfaces unavailable to pods (1 with VPC CNI custom networking)."""
@@ -14,6 +16,8 @@ class InstanceTypeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Use capacity reservations as offerings."""
     kubelet_expressions: bool = False
     """Evaluate expressions in kubelet settings (feature gate NodeClassCEL)."""
+    burstable: BurstablePolicy = BurstablePolicy.BASELINE
+    """Treatment of burstable types in plans."""
 
 
 DEFAULT_SETTINGS = InstanceTypeSettings()

@@ -16,7 +16,7 @@ from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.resources import CPU, Resources
 from dovetail.model.plan import (
     Constraint,
     ExistingPlacement,
@@ -27,6 +27,8 @@ from dovetail.model.plan import (
 
 _CHUNK = 512
 """Claims compared with all types in one array operation."""
+_TypesKey = tuple[int, int, bytes]
+"""Claim state, position of the cheapest type, usable types."""
 _MIN_VALUES_CUT = "cut to the maximum number of instance types, its NodeClaim would break minValues"
 
 
@@ -35,10 +37,10 @@ class PlanBuilder:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        # Claims with the same claim state and the same usable types (as bytes) share
+        # Claims with the same claim state, cheapest type and usable types (as bytes) share
         # lists of types and requirements; labels depend on the claim state alone.
-        self._types: dict[tuple[int, bytes], tuple[InstanceType, ...]] = {}
-        self._requirements: dict[tuple[int, bytes], Requirements] = {}
+        self._types: dict[_TypesKey, tuple[InstanceType, ...]] = {}
+        self._requirements: dict[_TypesKey, Requirements] = {}
         self._labels: dict[int, FrozenDict[str, str]] = {}
         self._offerings: dict[tuple[int, int], Offering] = {}
         self.dropped: list[UnschedulablePod] = []
@@ -96,6 +98,7 @@ class PlanBuilder:
         table = problem.tables[state.pool]
         order = problem.space.rows_by_price(state_id)
         alloc = table.alloc[order]  # [types by price, resources]
+        credits = _CreditPrices(problem, state_id, table, order)
         name = table.pool.name
         template = table.pool.template
         labels = self._labels_of(state_id, state, table)
@@ -110,9 +113,15 @@ class PlanBuilder:
             for i, claim in enumerate(chunk.tolist()):
                 usable = self._allowed(claim, state.pool, order, fits[i])
                 # The first usable type by price is the cheapest that holds the pods.
-                row = int(order[int(usable.argmax())])
+                first = int(usable.argmax())
+                if credits.has_surcharges:
+                    first, listed = credits.choose(usable, amounts[i])
+                    types = self._types_of((state_id, first, listed.tobytes()), table, order, listed)
+                    if self._meets_min_values(claim, state, types):
+                        usable = listed
+                row = int(order[first])
                 daemon_requests = table.daemon_requests[row]
-                key = (state_id, usable.tobytes())
+                key = (state_id, first, usable.tobytes())
                 if not self._meets_min_values(claim, state, self._types_of(key, table, order, usable)):
                     reason = UnschedulableReason(name, Constraint.MIN_VALUES, _MIN_VALUES_CUT)
                     self.dropped += [UnschedulablePod(pod, (reason,)) for pod in pods[claim]]
@@ -164,25 +173,20 @@ class PlanBuilder:
         return min_values.is_met(rows, required)
 
     def _types_of(
-        self, key: tuple[int, bytes], table: NodePoolTable, order: Ints, usable: Bools
+        self, key: _TypesKey, table: NodePoolTable, order: Ints, usable: Bools
     ) -> tuple[InstanceType, ...]:
         types = self._types.get(key)
         if types is None:
+            _, first, _ = key
             names: dict[str, InstanceType] = {}
-            for row in order[usable].tolist():
+            for row in (int(order[first]), *order[usable].tolist()):
                 names.setdefault(table.rows[row].type.name, table.rows[row].type)
             types = tuple(names.values())[: self._problem.settings.max_instance_types]
             self._types[key] = types
         return types
 
     def _requirements_of(
-        self,
-        key: tuple[int, bytes],
-        state: ClaimState,
-        table: NodePoolTable,
-        order: Ints,
-        usable: Bools,
-        claim: int,
+        self, key: _TypesKey, state: ClaimState, table: NodePoolTable, order: Ints, usable: Bools, claim: int
     ) -> Requirements:
         """Return the requirements of the NodeClaim, with types and capacity types listed."""
         relaxed = self._problem.placement.relaxed_min_values.get(claim)
@@ -240,6 +244,37 @@ class PlanBuilder:
                     labels[name] = chosen
             cached = self._labels[state_id] = FrozenDict(labels)
         return cached
+
+
+class _CreditPrices:
+    """Exact prices of the types of a claim state: tables price CPU credits in steps."""
+
+    def __init__(self, problem: Problem, state_id: int, table: NodePoolTable, order: Ints) -> None:
+        surcharge = table.surcharge[order]
+        self.has_surcharges = bool(surcharge.any())
+        if not self.has_surcharges:
+            return
+        names = problem.resource_names
+        self._cpu = names.index(CPU) if CPU in names else None
+        self._premium = table.premium[order]
+        self._list_prices = problem.space.cost[state_id][order] - surcharge
+        self._credit_price = table.credit_price(order)
+        self._included = table.included_cpu(order)
+
+    def choose(self, usable: Bools, amounts: Sequence[int]) -> tuple[int, Bools]:
+        """Return the cheapest usable type, and which types to list.
+
+        EC2 chooses by list price. A type with a surcharge is not listed if the cheapest
+        type has none, or a higher list price. ``usable`` is [types by price].
+        """
+        cpu = 0 if self._cpu is None else amounts[self._cpu]
+        surcharge = self._premium + self._credit_price * np.maximum(cpu - self._included, 0.0)
+        price = np.where(usable, self._list_prices + surcharge, np.inf)
+        first = int(price.argmin())
+        is_misleading = surcharge > 0
+        if is_misleading[first]:
+            is_misleading &= self._list_prices < self._list_prices[first]
+        return first, usable & ~is_misleading
 
 
 def _with_values(requirements: Mapping[str, Requirement], key: str, values: frozenset[str]) -> Requirement:

@@ -100,6 +100,8 @@ class Problem:
         self._port_numbers: dict[HostPort, int] = {}
         """Host port → number of its bit."""
         daemon_ports = [self._subtract_daemonsets(table) for table in self.tables]
+        for table in self.tables:
+            table.add_memory_premium(settings.min_node_memory)
         self.space = ClaimStateSpace(self.tables)
 
         # Classes. Volumes must be valid: see ``placement_order.split_invalid``.

@@ -1,12 +1,13 @@
 """Instance types and their offerings, as one NodePool can launch them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import CpuCredits
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.kube.resources import HUGEPAGES_PREFIX, MEMORY, NO_RESOURCES, Resources
+from dovetail.model.kube.resources import CPU, HUGEPAGES_PREFIX, MEMORY, NO_RESOURCES, Resources
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,11 +59,26 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     """True if a NodeOverlay changes the price of an offering."""
     capacity_overlay_applied: bool = False
     """True if a NodeOverlay adds extended resources."""
+    cpu_credits: CpuCredits | None = None
+    """None: not burstable."""
 
     @property
     def allocatable(self) -> Resources:
         """Resources for pods, DaemonSet pods included."""
         return compute_allocatable(self.capacity, self.overhead)
+
+    def expected_cpu(self, requested: Mapping[str, int]) -> int:
+        """Return the CPU use to expect of a node in millicores.
+
+        It is what all of its pods request, and what is reserved for the system.
+        """
+        return requested.get(CPU, 0) + self.overhead.get(CPU, 0)
+
+    def price_surplus(self, requested: Mapping[str, int]) -> float:
+        """Return USD per hour of surplus credits for the requests of all pods on a node."""
+        if self.cpu_credits is None:
+            return 0.0
+        return self.cpu_credits.price_surplus(self.expected_cpu(requested))
 
     def with_offerings(self, offerings: Iterable[Offering]) -> "InstanceType":
         """Return the type with other offerings; itself if they are the same objects."""

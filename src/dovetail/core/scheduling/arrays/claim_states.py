@@ -226,7 +226,7 @@ class ClaimStateSpace:
             best = table.price[:, columns].min(axis=1)
             cost[: len(rows)] = np.where(rows, best, UNAVAILABLE)
         reserved = [
-            (row, offering.price)
+            (row, offering.price + float(table.surplus[row] + table.premium[row]))
             for row, offering in table.reserved
             if rows[row] and not requirements.find_disjoint_key(offering.requirements())
         ]

@@ -15,7 +15,7 @@ from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType, Offering, compute_allocatable
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.kube.resources import NODES, Resources
+from dovetail.model.kube.resources import CPU, NODES, Resources
 
 UNAVAILABLE = float("inf")
 _MAX_COMPILED = 32
@@ -27,12 +27,19 @@ _T = TypeVar("_T")
 
 
 class Row(NamedTuple):
-    """An instance type, or the part of its offerings that share one allocatable."""
+    """An instance type, or the part of its offerings that share one allocatable.
+
+    A burstable type has several rows: the more CPU, the higher the surcharge.
+    """
 
     type: InstanceType
     allocatable: Resources
     capacity: Resources
     offerings: tuple[Offering, ...]
+    surplus: float = 0.0
+    """USD per hour of CPU credits for all of the allocatable."""
+    premium: float = 0.0
+    """USD per hour that only plans add, so that the row is a last resort."""
 
 
 class LabelCodes(NamedTuple):
@@ -55,9 +62,18 @@ class InstanceTypeTable:
         self.columns: tuple[Requirements, ...]
         """Zone, capacity type and zone id of each offering column."""
         self.price: Floats
-        """[rows, columns]: USD per hour; infinite where there is no available offering."""
+        """[rows, columns]: USD per hour; infinite where there is no available offering.
+
+        Surplus and premium of the row are included.
+        """
+        self.surplus: Floats = np.array([row.surplus for row in self.rows])
+        """[rows]: USD per hour; see ``Row``."""
+        self.premium: Floats = np.array([row.premium for row in self.rows])
+        """[rows]: USD per hour; see ``Row``."""
         self.reserved: tuple[tuple[int, Offering], ...]
         """(row, offering) of capacity reservations with free slots."""
+        self.credit_price: Floats = np.array([_credit_price(row.type) for row in self.rows])
+        """[rows]: USD per hour for each millicore above the baseline."""
         self._price_columns()
         self._allocatable: dict[str, Floats] = {}
         self._capacity: dict[str, Floats] = {}
@@ -85,7 +101,7 @@ class InstanceTypeTable:
                     described.append(offering.requirements())
                 rows.append(index)
                 columns.append(column)
-                prices.append(offering.price)
+                prices.append(offering.price + row.surplus + row.premium)
         self.columns = tuple(described)
         self.reserved = tuple(reserved)
         self.price = np.full((len(self.rows), len(column_ids)), UNAVAILABLE)
@@ -162,10 +178,36 @@ def _column(amounts: Iterable[int]) -> Floats:
 
 
 def _rows(instance_type: InstanceType) -> list[Row]:
-    """Return the rows of a type: one per distinct allocatable of its offerings.
+    """Return the rows of a type: one per allocatable, and step of CPU credits.
 
-    NodeOverlays may override capacity per offering. Nearly all types have one row.
+    Nearly all types have one row.
     """
+    rows = _rows_by_capacity(instance_type)
+    if instance_type.cpu_credits is None:
+        return rows
+    steps = instance_type.cpu_credits.steps()
+    return [
+        row._replace(allocatable=_limit_cpu(row, step.cpu), surplus=step.surplus, premium=step.premium)
+        for row in rows
+        for step in steps
+        # A step that overhead alone exceeds would be too cheap for pods without CPU requests.
+        if step is steps[-1] or step.cpu >= instance_type.overhead.get(CPU, 0)
+    ]
+
+
+def _credit_price(instance_type: InstanceType) -> float:
+    cpu_credits = instance_type.cpu_credits
+    return cpu_credits.surplus_price / 1000 if cpu_credits is not None and cpu_credits.has_surplus else 0.0
+
+
+def _limit_cpu(row: Row, cpu: int) -> Resources:
+    """Return the allocatable of a row if the node delivers ``cpu`` millicores."""
+    missing = max(0, row.capacity.get(CPU, 0) - cpu)
+    return Resources({**row.allocatable, CPU: max(0, row.allocatable.get(CPU, 0) - missing)})
+
+
+def _rows_by_capacity(instance_type: InstanceType) -> list[Row]:
+    """Return one row per distinct allocatable: NodeOverlays may change it."""
     if not any(o.capacity_override or o.overhead_override for o in instance_type.offerings):
         return (
             [Row(instance_type, instance_type.allocatable, instance_type.capacity, instance_type.offerings)]

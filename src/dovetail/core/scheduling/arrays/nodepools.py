@@ -4,6 +4,7 @@ Rows are instance types, columns are offerings (zone and capacity type)::
 
     alloc [rows, resources]   allocatable that DaemonSet pods leave for other pods
     price [rows, columns]     USD per hour; infinite where not available
+    surplus, premium [rows]   parts of the price: CPU credits; added in plans alone
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dovetail.core.scheduling.arrays.instance_types import compile_instance_types
-from dovetail.core.scheduling.arrays.types import Bools, Floats
+from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import LAST_RESORT_PRICE
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Operator, Requirement
-from dovetail.model.kube.resources import NO_RESOURCES, Resources
+from dovetail.model.kube.resources import CPU, MEMORY, NO_RESOURCES, Resources
 
 
 class NodePoolTable:
@@ -38,6 +40,8 @@ class NodePoolTable:
         self.rows = self._types.rows
         self.columns = self._types.columns
         self.price = self._types.price
+        self.surplus = self._types.surplus
+        self.premium = self._types.premium
         self.reserved = self._types.reserved if reservations else ()
         """(row, offering) of capacity reservations."""
         columns = [self._types.allocatable(name) for name in self.resource_names]
@@ -57,6 +61,40 @@ class NodePoolTable:
         for name, amount in requests.items():
             if amount > 0:  # DaemonSet pods alone do not fit: the type takes no pods.
                 self.alloc[rows & (self._types.allocatable(name) < amount)] = -1.0
+
+    def add_memory_premium(self, min_memory: int) -> None:
+        """Make types with less memory left than ``min_memory`` bytes a last resort.
+
+        Pods without memory requests would fit, and be killed. DaemonSets must have been
+        subtracted.
+        """
+        daemons = np.array([requests.get(MEMORY, 0) for requests in self.daemon_requests], dtype=np.float64)
+        # Types of unknown memory are taken as they are.
+        is_known = self._types.capacity(MEMORY) > 0
+        is_short = is_known & (self._types.allocatable(MEMORY) - daemons < min_memory)
+        if is_short.any():
+            added = np.where(is_short, LAST_RESORT_PRICE * self._types.capacity(CPU) / 1000, 0.0)
+            self.price = self.price + added[:, None]
+            self.premium = self.premium + added
+
+    @property
+    def surcharge(self) -> Floats:
+        """[rows]: the part of the price that is not the list price."""
+        return self.surplus + self.premium
+
+    def included_cpu(self, rows: Ints) -> Floats:
+        """Return [rows]: millicores for pods that the list price of a burstable type includes."""
+        included = np.zeros(len(rows))
+        for at in np.flatnonzero(self._types.credit_price[rows]).tolist():
+            instance_type = self.rows[rows[at]].type
+            daemons = self.daemon_requests[rows[at]]
+            if instance_type.cpu_credits is not None:
+                included[at] = instance_type.cpu_credits.baseline - instance_type.expected_cpu(daemons)
+        return included
+
+    def credit_price(self, rows: Ints) -> Floats:
+        """Return [rows]: USD per hour for each millicore above ``included_cpu``."""
+        return self._types.credit_price[rows]
 
     def rows_matching(self, requirement: Requirement) -> Bools:
         """Return [rows]: True where a type may have a label value that is allowed.
