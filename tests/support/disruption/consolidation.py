@@ -16,6 +16,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.pod import Pod, PodSpec
+from dovetail.model.kube.resources import sum_resources
 from dovetail.model.node import Node, NodeObject
 from dovetail.model.plan import Plan
 from dovetail.model.settings import Packing, SchedulingSettings
@@ -56,7 +57,8 @@ def price_of(node: Node, snapshot: ClusterSnapshot) -> float:
             location = (node.labels.get(label_keys.ZONE), node.labels.get(label_keys.CAPACITY_TYPE))
             for offering in instance_type.offerings:
                 if (offering.zone, offering.capacity_type) == location:
-                    return offering.price
+                    used = sum_resources(pod.spec.requests for pod in node.pods)
+                    return offering.price + instance_type.price_surplus(used)
     return 0.0
 
 

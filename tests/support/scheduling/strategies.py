@@ -4,8 +4,10 @@ from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import BurstablePolicy, CpuCredits
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodepool import NodePool
@@ -54,6 +56,11 @@ RESERVATIONS = [
 ]
 EXTRA_GPU = Resources({GPU_A: 2})
 LESS_ROOM = Resources.parse({"cpu": "500m", "memory": "256Mi"})
+CREDITS: list[dict[str, Any]] = [
+    {"baseline": baseline, "surplus_price": surplus_price, "policy": policy}
+    for baseline, surplus_price in ((200, 0.05), (900, 0.3), (400, 0.0))
+    for policy in BurstablePolicy
+]
 OVERRIDES = [{"capacity_override": EXTRA_GPU}, {"overhead_override": LESS_ROOM}]
 
 
@@ -85,7 +92,11 @@ def catalogues(draw: st.DrawFn) -> tuple[InstanceType, ...]:
         more = maybe(draw, [{GPU_A: 1}], None)
         name = f"t{i}-{size['cpu']}"
         offered += maybe(draw, RESERVATIONS, [])
-        types.append(a_type(name, systems=("linux",), offered=offered, more=more, **size))
+        cpu_credits = maybe(draw, CREDITS, None)
+        built = a_type(name, systems=("linux",), offered=offered, more=more, **size)
+        if cpu_credits is not None:
+            built = replace(built, cpu_credits=CpuCredits(vcpus=size["cpu"], **cpu_credits))
+        types.append(built)
     return tuple(types)
 
 

@@ -15,6 +15,7 @@ from dovetail.core.disruption.candidates import (
     Candidate,
     CandidateContext,
     DisruptionBlocked,
+    StateNode,
     check_disruptable,
     get_node_price,
 )
@@ -30,7 +31,6 @@ from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.workloads import PodDisruptionBudget
-from dovetail.model.node import NodeObject
 from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS
 from dovetail.ports.metrics import (
     DISRUPTION_ELIGIBLE_NODES,
@@ -140,7 +140,7 @@ class CandidateFinder(ControllerBase):
         if eligibility.disabled_by and state_node.node is not None:
             self._disruption_events.publish_unconsolidatable(state_node, eligibility.disabled_by)
             if not is_true(claim.conditions, DRIFTED):
-                self._record_kept(state_node.node, claim.pool, "setting", eligibility.disabled_by)
+                self._record_kept(state_node, claim.pool, "setting", eligibility.disabled_by)
         if not eligibility.is_eligible or self._replacements.is_replaced(claim):
             return _NotCandidate(eligible_at=eligibility.eligible_at)
         blocked_until = self._triggers.get_backoff(claim, method)
@@ -151,19 +151,21 @@ class CandidateFinder(ControllerBase):
         result = check_disruptable(state_node, context, method.disruption_class)
         if isinstance(result, DisruptionBlocked):
             self._disruption_events.publish_blocked(state_node, result.message)
-            if state_node.node is not None and result.message:
-                self._record_kept(state_node.node, claim.pool, "spared", result.message)
+            if result.message:
+                self._record_kept(state_node, claim.pool, "spared", result.message)
             return _NotCandidate(is_blocked=True)
         ineligible_reason = method.get_ineligible_reason(result)
         if ineligible_reason is not None:
             self._disruption_events.publish_unconsolidatable(state_node, ineligible_reason)
-            self._record_kept(result.node, claim.pool, "unfit", ineligible_reason)
+            self._record_kept(state_node, claim.pool, "unfit", ineligible_reason)
             return _NotCandidate()
         return result
 
-    def _record_kept(self, node: NodeObject, pool_name: str, code: str, message: str) -> None:
-        pool = self._cache.pool(pool_name)
-        price = get_node_price(node, self._get_types(pool)) if pool is not None else 0.0
+    def _record_kept(self, state_node: StateNode, pool_name: str, code: str, message: str) -> None:
+        node, pool = state_node.node, self._cache.pool(pool_name)
+        if node is None:
+            return
+        price = get_node_price(node, self._get_types(pool), state_node.pods) if pool is not None else 0.0
         reason = KeepReason(node=node.name, price=price, code=code, message=message)
         self._keep_reasons.record([reason])
 

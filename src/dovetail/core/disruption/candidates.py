@@ -17,6 +17,7 @@ from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.pod_groups import PodGroup
+from dovetail.model.kube.resources import sum_resources
 from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.node import Node, NodeObject
@@ -179,7 +180,7 @@ def check_disruptable(
         node=node,
         pool=pool,
         reschedulable_pods=tuple(pod for pod in state_node.pods if is_reschedulable(pod)),
-        price=get_node_price(node, types),
+        price=get_node_price(node, types, state_node.pods),
     )
 
 
@@ -228,12 +229,27 @@ def _find_blocking_pod(pods: Iterable[Pod], context: CandidateContext) -> tuple[
     return None
 
 
-def get_node_price(node: NodeObject | Node, types: Mapping[str, InstanceType]) -> float:
-    """Return a node's price in USD per hour, even if unavailable; 0: unknown."""
+def get_node_price(
+    node: NodeObject | Node, types: Mapping[str, InstanceType], pods: Iterable[Pod] = ()
+) -> float:
+    """Return a node's price in USD per hour, even if unavailable; 0: unknown.
+
+    Surplus credits for the requests of its pods are included.
+    """
     instance_type = types.get(node.labels.get(label_keys.INSTANCE_TYPE, ""))
     key = (node.labels.get(label_keys.ZONE), node.labels.get(label_keys.CAPACITY_TYPE))
     for offering in instance_type.offerings if instance_type is not None else ():
         if (offering.zone, offering.capacity_type) == key:
             # An offering without a price has NaN, which is not equal to itself.
-            return offering.price if offering.price == offering.price else 0.0
+            if instance_type is None or offering.price != offering.price:
+                return 0.0
+            return offering.price + price_surplus(instance_type, pods)
     return 0.0
+
+
+def price_surplus(instance_type: InstanceType, pods: Iterable[Pod]) -> float:
+    """Return USD per hour of surplus credits for the requests of a node's pods."""
+    if instance_type.cpu_credits is None:
+        return 0.0  # Nearly all nodes: do not add up requests.
+    running = (pod.spec.requests for pod in pods if not pod.is_terminal)
+    return instance_type.price_surplus(sum_resources(running))

@@ -108,7 +108,7 @@ def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason
     pool = context.candidates.get_nodepool(claim.pool) if claim is not None else None
     price = 0.0
     if node is not None and pool is not None:
-        price = get_node_price(node, context.candidates.get_instance_types(pool))
+        price = get_node_price(node, context.candidates.get_instance_types(pool), state_node.pods)
     name = node.name if node is not None else state_node.provider_id
     keep = partial(_keep, name, price)
     if claim is None or pool is None:

@@ -22,8 +22,11 @@ from dovetail.core.scheduling.pods.pending import find_pods_to_schedule, resched
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.trial import Trial
 from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
+from dovetail.model import labels as label_keys
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.pod_groups import EquivalenceKey, equivalence_key
+from dovetail.model.kube.resources import CPU
 from dovetail.model.node import Node
 from dovetail.model.plan import ExistingPlacement, PlannedNode, UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import SchedulingSettings
@@ -41,11 +44,13 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     unschedulable: tuple[UnschedulablePod, ...] = ()
     uninitialized_node: str = ""
     """An existing node that is needed but not initialized."""
+    added_surplus: float = 0.0
+    """USD per hour more of surplus credits on burstable nodes that receive pods."""
 
     @property
     def price(self) -> float:
-        """USD per hour of the new nodes."""
-        return sum(node.price for node in self.new_nodes)
+        """USD per hour of the new nodes, and more for existing ones."""
+        return sum(node.price for node in self.new_nodes) + self.added_surplus
 
     @property
     def is_schedulable(self) -> bool:
@@ -111,6 +116,7 @@ class SchedulingSimulation:
         self.node_indexes = self.problem.nodes.index_by_name
         self._has_topology = any(True for _ in self.problem.topology.groups)
         self._explanations: dict[int, tuple[UnschedulableReason, ...]] = {}
+        self._burstable_types = self._find_burstable_nodes()
         self.pods_by_node: dict[int, PodsByClass] = {}
         """Index of a node → pods to reschedule if it is removed."""
         index_by_class = {id(pod_class): index for index, pod_class in enumerate(classes)}
@@ -269,7 +275,42 @@ class SchedulingSimulation:
             placements=placements,
             unschedulable=tuple(unplaced),
             uninitialized_node=self._find_uninitialized(placements),
+            added_surplus=sum(map(self._price_added_surplus, placements)) if self._burstable_types else 0.0,
         )
+
+    @property
+    def has_surplus_prices(self) -> bool:
+        """True if pods may add to the price of an existing node."""
+        return bool(self._burstable_types)
+
+    def _find_burstable_nodes(self) -> dict[str, InstanceType]:
+        """Return the types of existing nodes whose price depends on their pods, by node."""
+        types = self.context.snapshot.instance_types
+        burstable = {
+            (pool, instance_type.name): instance_type
+            for pool, pool_types in types.items()
+            for instance_type in pool_types
+            if instance_type.cpu_credits is not None and instance_type.cpu_credits.has_surplus
+        }
+        nodes = self.problem.nodes.existing_nodes
+        keys = ((node.name, (node.pool, node.labels.get(label_keys.INSTANCE_TYPE, ""))) for node in nodes)
+        return {name: burstable[key] for name, key in keys if key in burstable}
+
+    def _price_added_surplus(self, placement: ExistingPlacement) -> float:
+        """Return USD per hour more that a node costs with the pods that it receives."""
+        instance_type = self._burstable_types.get(placement.node)
+        if instance_type is None:
+            return 0.0
+        names, index = self.problem.resource_names, self.node_indexes[placement.node]
+        nodes = self.problem.nodes
+        running = sum(
+            pod.spec.requests.get(CPU, 0) for pod in nodes.existing_nodes[index].pods if not pod.is_terminal
+        )
+        # Pods of this outcome, and of those that were kept before it.
+        placed = int(nodes.used[names.index(CPU), index]) if CPU in names else 0
+        added = sum(pod.spec.requests.get(CPU, 0) for pod in placement.pods)
+        after = instance_type.price_surplus({CPU: running + placed})
+        return after - instance_type.price_surplus({CPU: running + placed - added})
 
     def explain_class(self, pod_class: PodClass) -> tuple[UnschedulableReason, ...]:
         """Return why pods of a class cannot be scheduled; computed once per class."""

@@ -42,7 +42,9 @@ def compute_pool_totals(candidates: Iterable[Candidate], snapshot: ClusterSnapsh
         if node.pool not in pools:
             continue
         candidate = by_node.get(node.name)
-        price[node.pool] += candidate.price if candidate else get_node_price(node, types[node.pool])
+        price[node.pool] += (
+            candidate.price if candidate else get_node_price(node, types[node.pool], node.pods)
+        )
         disruption[node.pool] += candidate.disruption_cost if candidate else _get_disruption_cost(node)
     return {pool: PoolTotals(price[pool], disruption[pool]) for pool in price}
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.price_index import PriceIndexes
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.pods.volumes import NO_VOLUMES
@@ -224,27 +225,30 @@ class Estimator:
         unpriced = np.arange(len(loads))
         for tier in self._get_states(constraints):
             best: Floats = np.full(len(unpriced), INFINITE_PRICE)
-            chosen: list[tuple[int, str]] = [(INFEASIBLE, "")] * len(unpriced)
+            chosen: list[tuple[int, int]] = [(INFEASIBLE, -1)] * len(unpriced)
             for state in tier:
                 prices = self._price_index.get(state)
                 positions = prices.cheapest_fit(loads[unpriced].T)
                 for index, position in enumerate(positions.tolist()):
                     if position < len(prices.prices) and prices.prices[position] < best[index]:
                         best[index] = prices.prices[position]
-                        row = int(prices.rows[position])
-                        chosen[index] = (state, self._get_type_name(state, row))
+                        chosen[index] = (state, int(prices.rows[position]))
             for index, load in enumerate(unpriced.tolist()):
                 if best[index] != INFINITE_PRICE:
-                    state, name = chosen[index]
+                    state, row = chosen[index]
+                    table = self._get_table(state)
                     estimates[load] = Estimate(
-                        float(best[index]), [], may_be_spot=self._can_be_spot(state), instance_type=name
+                        float(best[index] - table.premium[row]),
+                        [],
+                        may_be_spot=self._can_be_spot(state),
+                        instance_type=table.rows[row].type.name,
                     )
             unpriced = unpriced[best == INFINITE_PRICE]
         return estimates
 
-    def _get_type_name(self, state: int, row: int) -> str:
+    def _get_table(self, state: int) -> NodePoolTable:
         space = self._problem.space
-        return space.tables[space.states[state].pool].rows[row].type.name
+        return space.tables[space.states[state].pool]
 
     def _fits_new_node(self, shape: int) -> bool:
         requests = self.requests[shape][:, None]

@@ -86,7 +86,8 @@ class ConsolidationEvaluator:
         return self._evaluate_estimate(candidate, node, self.estimator.estimate([node]))
 
     def _evaluate_estimate(self, candidate: Candidate, node: int, estimate: Estimate) -> Evaluation:
-        is_exact = self.estimator.is_exact([node])
+        # Estimates do not price the CPU credits of nodes that receive pods.
+        is_exact = self.estimator.is_exact([node]) and not self._simulation.has_surplus_prices
         if estimate.uninitialized_node >= 0:
             uninitialized = self._simulation.problem.nodes.existing_nodes[estimate.uninitialized_node]
             return self._reject_uninitialized(uninitialized.name)
@@ -246,11 +247,12 @@ class ConsolidationEvaluator:
                 candidates,
                 self._settings,
                 self._offering_prices,
+                added_surplus=outcome.added_surplus,
                 allow_existing_types=self._allow_existing_types,
             )
             if replacements.code:
                 return None, Evaluation(code=replacements.code, message=replacements.message)
-        saving = price - sum(node.price for node in replacements.nodes)
+        saving = price - sum(node.price for node in replacements.nodes) - outcome.added_surplus
         evaluation = self._check_thresholds(candidates, saving, Evaluation(saving))
         if evaluation.code:
             return None, evaluation

@@ -65,7 +65,7 @@ class PodValues:
         allocatable, prices = [], []
         for state in states:
             table = space.tables[space.states[state].pool]
-            cost = space.cost[state][: len(table.rows)]
+            cost = space.cost[state][: len(table.rows)] - table.premium
             is_usable = np.isfinite(cost) & (table.alloc >= 0).all(axis=1)
             allocatable.append(table.alloc[is_usable])
             prices.append(cost[is_usable])

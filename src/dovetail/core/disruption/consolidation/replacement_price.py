@@ -4,7 +4,7 @@ The maximum launch price of a replacement counts, not the expected one. Otherwis
 the next pass might find the replacement itself worth replacing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -89,13 +89,15 @@ def narrow_replacements(
     settings: ConsolidationSettings,
     price_cache: OfferingPriceCache,
     *,
+    added_surplus: float = 0.0,
     allow_existing_types: bool = False,
 ) -> PricedReplacements:
     """Narrow replacements to types that are certainly cheaper than the candidates.
 
-    With ``allow_existing_types``, several replacements may have types of candidates.
+    ``added_surplus`` is what other nodes cost more in USD per hour. With
+    ``allow_existing_types``, several replacements may have types of candidates.
     """
-    price = sum(candidate.price for candidate in candidates)
+    price = sum(candidate.price for candidate in candidates) - added_surplus
     if any(candidate.price <= 0 for candidate in candidates):
         return PricedReplacements(code="no-price", message="its price is unknown")
     expected = sum(node.price for node in nodes)
@@ -145,9 +147,13 @@ class _ReplacementFilter:
                 return PricedReplacements(code="spot-to-spot", message=SPOT_TO_SPOT_DISABLED)
             requirements = _require(requirements, label_keys.CAPACITY_TYPE, [label_keys.SPOT])
         prices = self._price_cache.get(requirements)
-        types = [option for option in node.instance_types if prices.get_max_price(option) < max_price]
+        max_prices = {
+            option.name: prices.get_max_price(option) + option.price_surplus(node.requested)
+            for option in node.instance_types
+        }
+        types = [option for option in node.instance_types if max_prices[option.name] < max_price]
         if len(self._candidates) > 1 and not self._allow_existing_types:
-            types = _exclude_existing_types(types, prices, self._candidates, self._replacement_count)
+            types = _exclude_existing_types(types, max_prices, self._candidates, self._replacement_count)
         if not types:
             message = f"no sufficient instance type is certain to cost less than {max_price:.4f} USD per hour"
             return PricedReplacements(code="not-cheaper", message=message)
@@ -171,9 +177,15 @@ class _ReplacementFilter:
 
 
 def _exclude_existing_types(
-    types: list[InstanceType], prices: OfferingPrices, candidates: Sequence[Candidate], replacement_count: int
+    types: list[InstanceType],
+    max_prices: Mapping[str, float],
+    candidates: Sequence[Candidate],
+    replacement_count: int,
 ) -> list[InstanceType]:
-    """Exclude types of the candidates: keeping such a node is better than launching one."""
+    """Exclude types of the candidates: keeping such a node is better than a launch.
+
+    ``max_prices`` is the maximum launch price by name of the type, in USD per hour.
+    """
     names = {instance_type.name for instance_type in types}
     same = [node for node in candidates if node.node.labels.get(label_keys.INSTANCE_TYPE) in names]
     if not same:
@@ -182,7 +194,7 @@ def _exclude_existing_types(
         existing = {candidate.node.labels.get(label_keys.INSTANCE_TYPE) for candidate in same}
         return [instance_type for instance_type in types if instance_type.name not in existing]
     cheapest = min(candidate.price for candidate in same)
-    return [instance_type for instance_type in types if prices.get_max_price(instance_type) < cheapest]
+    return [instance_type for instance_type in types if max_prices[instance_type.name] < cheapest]
 
 
 def _find_unmet_min_values(types: Iterable[InstanceType], requirements: Requirements) -> str:
@@ -206,8 +218,11 @@ def _narrow_node(
     node: PlannedNode, types: list[InstanceType], requirements: Requirements, prices: OfferingPrices
 ) -> PlannedNode:
     cheapest = {instance_type.name: prices.get_cheapest(instance_type) for instance_type in types}
-    order = {name: (offering.price, name) for name, offering in cheapest.items()}
-    ordered = sorted(types, key=lambda instance_type: order[instance_type.name])
+
+    def price_and_name(option: InstanceType) -> tuple[float, str]:
+        return (cheapest[option.name].price + option.price_surplus(node.requested), option.name)
+
+    ordered = sorted(types, key=price_and_name)
     return replace(
         node,
         instance_types=tuple(ordered),
