@@ -19,6 +19,7 @@ NO_COMPATIBLE_INSTANCE_TYPES: Final = EventReason(
 
 # NodeClaim lifecycle.
 INSUFFICIENT_CAPACITY: Final = EventReason("InsufficientCapacityError", is_warning=True)
+BURSTABLE_INSTANCE_TYPE: Final = EventReason("BurstableInstanceType", rate=EventRate(burst=10, per_second=1))
 UNREGISTERED_TAINT_MISSING: Final = EventReason("UnregisteredTaintMissing", is_warning=True)
 FAILED_CONSISTENCY_CHECK: Final = EventReason("FailedConsistencyCheck", is_warning=True)
 TERMINATION_GRACE_PERIOD_EXPIRING: Final = EventReason("TerminationGracePeriodExpiring", is_warning=True)

@@ -1,11 +1,13 @@
 """Launch: LA1–LA10 of the lifecycle checklist."""
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import CpuCredits
 from dovetail.model.frozen import FrozenDict
-from dovetail.ports.api_resources import NODE_CLAIMS
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS
 from dovetail.ports.cloudprovider import (
     CloudError,
     CreateError,
@@ -16,6 +18,7 @@ from dovetail.ports.kube_errors import InternalError
 from tests.support.controllers.cloud_provider import SHAPE
 from tests.support.controllers.environment import ControllerEnvironment, condition
 from tests.support.kube import manifests
+from tests.support.scheduling.instance_types import a_type
 
 
 def test_new_nodeclaim_gets_one_instance() -> None:
@@ -49,6 +52,22 @@ def test_launched_nodeclaim_describes_its_instance() -> None:
     assert claim.labels[label_keys.INSTANCE_TYPE] == "m5.xlarge"
     (line,) = env.log.entries("launched nodeclaim")
     assert line["provider_id"] == claim.provider_id
+
+
+def test_launched_burstable_instance_is_reported_with_expected_and_included_cpu() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.add(NODE_POOLS, manifests.pool())
+    cpu_credits = CpuCredits(vcpus=4, baseline=400, surplus_price=0.05)
+    env.cloud.types = (replace(a_type("m5.xlarge", cpu=4), cpu_credits=cpu_credits),)
+
+    env.add(NODE_CLAIMS, manifests.claim(requests={"cpu": "1300m"}))
+
+    assert env.events.reasons("claim") == ["BurstableInstanceType"]
+    (event,) = env.events.published
+    text = "burstable: 1.40 vCPU expected, 0.40 included, surplus credits add 0.0500 USD per hour"
+    assert event.message == f"NodeClaim claim event: m5.xlarge is {text}"
+    (line,) = env.log.entries("launched burstable instance type")
+    assert line["cpu_credits"] == text
 
 
 def test_existing_label_of_a_nodeclaim_is_kept() -> None:

@@ -6,10 +6,11 @@ from typing import Final
 import msgspec
 
 from dovetail.controllers.context import ControllerBase, ControllerContext
-from dovetail.controllers.event_reasons import INSUFFICIENT_CAPACITY
+from dovetail.controllers.event_reasons import BURSTABLE_INSTANCE_TYPE, INSUFFICIENT_CAPACITY
 from dovetail.controllers.nodeclaim_deletion import delete_nodeclaim
 from dovetail.core.nodeclaim.lifecycle import LaunchResult, UnmetCondition, is_unlaunched, truncate_message
 from dovetail.errors import DovetailError
+from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.cloudprovider import (
     CreateError,
@@ -63,6 +64,7 @@ class Launcher(ControllerBase):
                 reason = error.reason if isinstance(error, CreateError) else "LaunchFailed"
                 return LaunchFailure(UnmetCondition(reason, truncate_message(str(error))), error)
             self._remember(claim.uid, instance)
+            self._report_burstable(claim, instance)
         return LaunchResult(
             provider_id=instance.provider_id,
             image_id=instance.image_id,
@@ -71,6 +73,23 @@ class Launcher(ControllerBase):
             capacity=instance.capacity,
             allocatable=instance.allocatable,
         )
+
+    def _report_burstable(self, claim: NodeClaim, instance: Instance) -> None:
+        """Report the CPU that a burstable instance includes, and what more of it means."""
+        pool, name = self._cache.pool(claim.pool), instance.labels.get(label_keys.INSTANCE_TYPE, "")
+        types = self._cloud_provider.instance_types(pool) if pool is not None else ()
+        instance_type = next((known for known in types if known.name == name), None)
+        if instance_type is None or instance_type.cpu_credits is None:
+            return
+        description = instance_type.cpu_credits.describe([instance_type.expected_cpu(claim.requests)])
+        self._log.info(
+            "launched burstable instance type",
+            nodeclaim=claim.name,
+            instance_type=name,
+            cpu_credits=description,
+        )
+        message = f"NodeClaim {claim.name} event: {name} is {description}"
+        self._events.publish(claim, BURSTABLE_INSTANCE_TYPE, message, dedupe_key=(claim.name,))
 
     def get_provider_id(self, claim: NodeClaim) -> str:
         """Return the instance of a NodeClaim, also before the status write; or empty."""
