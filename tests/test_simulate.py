@@ -90,7 +90,9 @@ def test_pods_without_requests_are_noted() -> None:
 
     notes = cluster_snapshot(inputs, catalog=CATALOG, prices=PRICES).notes
 
-    assert notes[0] == "1 pod requests neither CPU nor memory: only a node's pod limit counts"
+    assert notes[0] == (
+        "1 pod requests neither CPU nor memory: only a node's pod limit counts; see --assume-requests"
+    )
 
 
 def test_the_region_is_that_of_most_nodes() -> None:

@@ -27,6 +27,7 @@ from dovetail.core.instancetypes.unsatisfiable import find_unsatisfiable_require
 from dovetail.core.scheduling.discounted import BilledPlan, solve_discounted
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 from dovetail.model.cloud.instance_type import InstanceType
@@ -34,11 +35,11 @@ from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodepool import NodePool, NodeTemplate
-from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.pod import Pod, PodSpec
 from dovetail.model.kube.requirements import Operator, RequirementSpec
-from dovetail.model.kube.resources import CPU, MEMORY
+from dovetail.model.kube.resources import CPU, MEMORY, NO_RESOURCES, Resources
 from dovetail.model.node import NodeObject
-from dovetail.model.plan import Plan
+from dovetail.model.plan import Plan, PlannedNode
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports import api_resources as kinds
@@ -63,8 +64,6 @@ DEFAULT_NODEPOOL: Final = NodePool(
     ),
 )
 """Used if no NodePool is given; equal to that of Karpenter's getting started guide."""
-_SETTINGS: Final = InstanceTypeSettings(kubelet_expressions=True)
-"""The reader rejects expressions whose feature gate is off."""
 _DEFAULT_NODEPOOL_NOTE: Final = (
     "no NodePool given; used one for linux/amd64, on-demand, "
     "instance categories c, m and r from generation 3 on"
@@ -98,13 +97,79 @@ def simulate(
     zones: Sequence[str] = (),
     settings: SchedulingSettings | None = None,
     discounts: DiscountBook = NO_DISCOUNTS,
+    burstable: BurstablePolicy = BurstablePolicy.BASELINE,
+    assumed_requests: Resources = NO_RESOURCES,
 ) -> SimulationResult:
-    """Plan nodes for the pending pods of the inputs; see ``cluster_snapshot`` for errors."""
-    result = cluster_snapshot(inputs, catalog=catalog, prices=prices, region=region, zones=zones)
-    billed = solve_discounted(
-        result.snapshot, settings or SchedulingSettings(), Discounts(discounts, region=result.region)
+    """Plan nodes for the pending pods of the inputs.
+
+    See ``cluster_snapshot`` for errors. Pods that do not request a resource of
+    ``assumed_requests`` are planned with it.
+    """
+    settings = settings or SchedulingSettings()
+    planned = assume_requests(inputs, assumed_requests)
+    result = cluster_snapshot(
+        planned, catalog=catalog, prices=prices, region=region, zones=zones, burstable=burstable
     )
-    return SimulationResult(snapshot=result.snapshot, region=result.region, notes=result.notes, billed=billed)
+    billed = solve_discounted(result.snapshot, settings, Discounts(discounts, region=result.region))
+    notes = (
+        *result.notes,
+        *_note_burstable(billed.plan),
+        *_note_little_memory(billed.plan, settings.min_node_memory),
+    )
+    return SimulationResult(snapshot=result.snapshot, region=result.region, notes=notes, billed=billed)
+
+
+def assume_requests(inputs: Inputs, assumed: Resources) -> Inputs:
+    """Return the inputs with requests for pods that have none, and a note."""
+    specs: dict[PodSpec, PodSpec] = {}
+    pending = []
+    changed = 0
+    for pod in inputs.pending:
+        missing = {name: amount for name, amount in assumed.items() if not pod.spec.requests.get(name)}
+        if not missing:
+            pending.append(pod)
+            continue
+        changed += 1
+        if pod.spec not in specs:
+            requests = Resources({**pod.spec.requests, **missing})
+            specs[pod.spec] = msgspec.structs.replace(pod.spec, requests=requests)
+        pending.append(msgspec.structs.replace(pod, spec=specs[pod.spec]))
+    if not changed:
+        return inputs
+    amounts = ", ".join(f"{name} {amount}" for name, amount in assumed.to_quantities().items())
+    note = f"{pluralize(changed, 'pod')} without requests planned with {amounts}"
+    return msgspec.structs.replace(inputs, pending=tuple(pending), warnings=(*inputs.warnings, note))
+
+
+def _note_burstable(plan: Plan) -> list[str]:
+    """Return a note for each burstable type of a plan: expected and included CPU."""
+    nodes_by_type: dict[str, list[PlannedNode]] = {}
+    for node in plan.nodes:
+        if node.instance_type.cpu_credits is not None:
+            nodes_by_type.setdefault(node.instance_type.name, []).append(node)
+    notes = []
+    for name, nodes in sorted(nodes_by_type.items()):
+        cpu_credits = nodes[0].instance_type.cpu_credits
+        if cpu_credits is not None:
+            verb = "is" if len(nodes) == 1 else "are"
+            text = cpu_credits.describe_choice([node.expected_cpu for node in nodes])
+            notes.append(f"{len(nodes):,} × {name} {verb} {text}")
+    return notes
+
+
+def _note_little_memory(plan: Plan, min_memory: int) -> list[str]:
+    """Return a note for each type that leaves less memory for pods than ``min_memory`` bytes."""
+    left: dict[str, int] = {}
+    for node in plan.nodes:
+        instance_type = node.instance_type
+        if MEMORY in instance_type.capacity:
+            memory = instance_type.allocatable.get(MEMORY, 0) - node.daemon_requests.get(MEMORY, 0)
+            if memory < min_memory:
+                left[instance_type.name] = memory
+    return [
+        f"{name} leaves {memory / 2**20:.0f} MiB of memory for pods; no other type fits"
+        for name, memory in sorted(left.items())
+    ]
 
 
 def cluster_snapshot(
@@ -114,6 +179,7 @@ def cluster_snapshot(
     prices: PriceBook,
     region: str | None = None,
     zones: Sequence[str] = (),
+    burstable: BurstablePolicy = BurstablePolicy.BASELINE,
 ) -> SimulatedSnapshot:
     """Return the snapshot of inputs, with instance types for their NodePools.
 
@@ -141,7 +207,8 @@ def cluster_snapshot(
             f"{zone} offers few instance types and is left out; name it with --zones to use it"
             for zone in sparse
         ]
-    types = _build_types(classes, catalog, prices, place, zones)
+    settings = InstanceTypeSettings(kubelet_expressions=True, burstable=burstable)
+    types = _build_types(classes, catalog, prices, place, zones, settings)
     cache = load_cache(inputs)
     snapshot = SnapshotBuilder(cache, PodAssignments(cache)).build(
         None,
@@ -225,12 +292,21 @@ def _note_incomplete_nodes(inputs: Inputs, cache: ClusterCache) -> list[str]:
 
 
 def _note_missing_requests(pods: Iterable[Pod]) -> list[str]:
-    """Return a note about pods without requests, which any node seems to have room for."""
-    count = sum(1 for pod in pods if not (pod.spec.requests.get(CPU) or pod.spec.requests.get(MEMORY)))
-    if not count:
-        return []
-    subject = "1 pod requests" if count == 1 else f"{count:,} pods request"
-    return [f"{subject} neither CPU nor memory: only a node's pod limit counts"]
+    """Return notes about pods without requests, which any node seems to have room for."""
+    missing = Counter(
+        tuple(name for name in (CPU, MEMORY) if not pod.spec.requests.get(name)) for pod in pods
+    )
+    texts = {
+        (CPU, MEMORY): "neither CPU nor memory: only a node's pod limit counts",
+        (CPU,): "no CPU: any node seems to have enough",
+        (MEMORY,): "no memory: any node seems to have enough",
+    }
+    return [
+        f"{'1 pod requests' if missing[key] == 1 else f'{missing[key]:,} pods request'} {text}; "
+        "see --assume-requests"
+        for key, text in texts.items()
+        if missing[key]
+    ]
 
 
 def get_region_of_nodes(nodes: Iterable[NodeObject]) -> str | None:
@@ -333,14 +409,18 @@ def _build_types(
     prices: PriceBook,
     region: Region,
     zones: Sequence[str],
+    settings: InstanceTypeSettings,
 ) -> FrozenDict[str, tuple[InstanceType, ...]]:
-    """Return the instance types of each NodePool."""
+    """Return the instance types of each NodePool.
+
+    The reader rejects kubelet expressions whose feature gate is off.
+    """
     facts = catalog.instance_types_in(region.name)
     errors = [
         ValidationError(f"EC2NodeClass {node_class.name}", 0, f"spec.kubelet.{field}", message)
         for node_class in dict.fromkeys(classes.values())
         if node_class.ready  # Else nothing is launched from it, in the cluster and in the plan.
-        for field, message in find_failures(facts, node_class, _SETTINGS)
+        for field, message in find_failures(facts, node_class, settings)
     ]
     if errors:
         raise InvalidInputError(errors)
@@ -351,7 +431,7 @@ def _build_types(
             region=region,
             node_class=_restrict_zones(node_class, region, zones),
             prices=prices,
-            settings=_SETTINGS,
+            settings=settings,
         )
         for node_class in dict.fromkeys(classes.values())
     }

@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from dovetail.cli.files import attempt, read_bytes
+from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import prices_in
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.options.feature_gates import GATES_HELP, strict_gates
@@ -20,6 +21,7 @@ from dovetail.cli.signals import stop_event
 from dovetail.data.bundled import bundled_catalog, bundled_sandbox_scenario
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import DiscountBook
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import FeatureGates, SchedulingSettings
@@ -42,6 +44,7 @@ class SandboxOptions(msgspec.Struct, frozen=True, kw_only=True):
     prices: str | None
     discounts: str | None
     scenario: str | None
+    burstable: str
     feature_gates: FeatureGates
 
 
@@ -74,6 +77,7 @@ class SandboxOptions(msgspec.Struct, frozen=True, kw_only=True):
     type=click.Path(),
     help="Scenario of the cluster to start with; its phases, if any, are run.",
 )
+@burstable_option
 @click.option("--feature-gates", default="", callback=strict_gates, metavar="GATE=BOOL,...", help=GATES_HELP)
 def sandbox(**arguments: Any) -> None:
     """Run a simulated cluster with Dovetail in this process, for kubectl.
@@ -95,6 +99,7 @@ def sandbox(**arguments: Any) -> None:
             prices=prices,
             start=clock.now(),
             discounts=discounts,
+            burstable=BurstablePolicy(options.burstable),
             gates=options.feature_gates,
             settings=SchedulingSettings(reserved_capacity=options.feature_gates.ReservedCapacity),
         )

@@ -19,6 +19,7 @@ from dovetail.core.instancetypes.discounts import Discounts, billing_function
 from dovetail.core.instancetypes.offerings import NO_PRICE
 from dovetail.errors import InvalidInputError, ScenarioError, ValidationError
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.instance_type import InstanceType
@@ -68,6 +69,7 @@ class SimulatedCluster:
         gates: FeatureGates = FeatureGates(),  # noqa: B008 - frozen
         kube: Callable[[ApiServer, Invariants], KubeClient] = CheckedKubeClient,
         discounts: DiscountBook = NO_DISCOUNTS,
+        burstable: BurstablePolicy = BurstablePolicy.BASELINE,
     ) -> None:
         """Build and start the cluster; ``kube`` builds each operator's API client."""
         self._kube = kube
@@ -76,6 +78,7 @@ class SimulatedCluster:
         self._settings = settings
         self._gates = gates
         self._discounts = discounts
+        self._burstable = burstable
         self.clock = VirtualClock(start=start)
         self.random = SeededRandomSource(scenario.seed)
         self.api = ApiServer(now=self.clock.now)
@@ -141,6 +144,7 @@ class SimulatedCluster:
             gates=self._gates,
             kube=self._kube(self.api, self.invariants),
             discounts=self._discounts,
+            burstable=self._burstable,
         )
 
     def _instance_exists(self, provider_id: str) -> bool | None:

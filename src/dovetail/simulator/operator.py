@@ -4,6 +4,7 @@ from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.registry import controllers
 from dovetail.controllers.runtime.event_recorder import KubeEventRecorder
 from dovetail.controllers.runtime.manager import ControllerManager
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
@@ -47,6 +48,7 @@ class SimulatedOperator:
         gates: FeatureGates,
         kube: KubeClient,
         discounts: DiscountBook = NO_DISCOUNTS,
+        burstable: BurstablePolicy = BurstablePolicy.BASELINE,
     ) -> None:
         """Start the controllers; ``kube`` is a client of ``api``, maybe with checks."""
         self._loop = VirtualEventLoop(clock)
@@ -64,6 +66,7 @@ class SimulatedOperator:
             overlays=overlays,
             discounts=discounts,
             kubelet_expressions=gates.NodeClassCEL,
+            burstable=burstable,
         )
         context = ControllerContext(
             cache=self.cache,

@@ -267,7 +267,7 @@ class ScenarioRunner:
 def run_scenario(scenario: Scenario, *, catalog: Catalog, prices: PriceBook, **options: Any) -> Report:
     """Run a scenario on a new simulated cluster and return its report.
 
-    ``options`` are those of ``SimulatedCluster``: settings, gates, discounts, start.
+    ``options`` are those of ``SimulatedCluster``: settings, gates, discounts, burstable, start.
     """
     cluster = SimulatedCluster(scenario, catalog=catalog, prices=prices, **options)
     return ScenarioRunner(cluster, scenario).run()

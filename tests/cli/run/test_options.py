@@ -38,6 +38,8 @@ def test_defaults_are_karpenters() -> None:
         "batch_idle_duration": timedelta(seconds=1),
         "preference_policy": "Respect",
         "min_values_policy": "Strict",
+        "burstable": "baseline",
+        "min_node_memory": 128 * 2**20,
         "vm_memory_overhead_percent": 0.075,
         "reserved_enis": 0,
         "interruption_queue": "",

@@ -9,12 +9,14 @@ from click.shell_completion import CompletionItem
 from rich.text import Text
 
 from dovetail.cli.files import STDIN, SUFFIXES, Source, read_bytes
+from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.output.console import columns, screen, supports_live_view, write, write_lines
 from dovetail.codec.text.suggestions import suggest
 from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_scenario, bundled_scenario_names
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 
 DEFAULT_SCENARIO = "scale-100"
 EXIT_NOT_REACHED = 2
@@ -48,6 +50,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
     "otherwise, about ten seconds in all. In a pipe it runs as fast as possible.",
 )
 @click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP)
+@burstable_option
 @click.option(
     "-o",
     "--output",
@@ -58,7 +61,13 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 )
 @click.pass_context
 def demo(
-    context: click.Context, name: str, listing: bool, speed: float | None, discounts: str | None, output: str
+    context: click.Context,
+    name: str,
+    listing: bool,
+    speed: float | None,
+    discounts: str | None,
+    burstable: str,
+    output: str,
 ) -> None:
     """Run a scenario in a simulated cluster and report what happens.
 
@@ -86,7 +95,9 @@ def demo(
         raise InvalidInputError(
             [ValidationError(file, 0, "phases", "is missing; a demo has at least one phase")]
         )
-    cluster = SimulatedCluster(scenario, catalog=catalog, prices=prices, discounts=book)
+    cluster = SimulatedCluster(
+        scenario, catalog=catalog, prices=prices, discounts=book, burstable=BurstablePolicy(burstable)
+    )
     runner = DemoRunner(cluster, scenario)
     drawn = output == Output.TABLE and supports_live_view()
     try:

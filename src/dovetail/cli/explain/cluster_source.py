@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from dovetail.cli.files import attempt, read_sources
+from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import catalog_in, prices_in
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.output.console import progress
@@ -20,6 +21,7 @@ from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
 from dovetail.kube.auth.kubeconfig import load_rest_config
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.operator.list_cluster import list_cluster
@@ -47,6 +49,7 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
     prices: str | None
     discounts: str | None
     region: str | None
+    burstable: BurstablePolicy
 
 
 def source_options(command: _Command) -> _Command:
@@ -69,6 +72,7 @@ def source_options(command: _Command) -> _Command:
         click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV."),
         click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP),
         click.option("--region", metavar="R", help="Default: that of the nodes."),
+        burstable_option,
         click.option(
             "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
         ),
@@ -107,7 +111,7 @@ def read_cluster(source: ClusterSource) -> ExplainedCluster:
         prices=prices,
         unavailable=UnavailableOfferings(),
         # Nodes were launched with them; a class whose expressions are disabled is not ready.
-        settings=InstanceTypeSettings(kubelet_expressions=True),
+        settings=InstanceTypeSettings(kubelet_expressions=True, burstable=source.burstable),
         discounts=book,
     )
 

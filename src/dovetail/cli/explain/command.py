@@ -25,7 +25,9 @@ from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_
 from dovetail.core.provisioning import is_provisionable
 from dovetail.core.scheduling.pod_outlook import predict_outlook
 from dovetail.errors import DovetailError
+from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.resources import sum_resources
 from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
 from dovetail.state.cluster.cache import ClusterCache
@@ -164,7 +166,20 @@ def _explain_node(cluster: ExplainedCluster, reason: KeepReason) -> NodeExplanat
         others=sum(not is_reschedulable(pod) for pod in pods),
         allocatable=node.allocatable.to_quantities(),
         free=joined.available().to_quantities() if joined is not None else {},
+        burstable=_describe_burstable(cluster, node, pods),
     )
+
+
+def _describe_burstable(cluster: ExplainedCluster, node: NodeObject, pods: Iterable[Pod]) -> str:
+    """Return the CPU credits of a node; empty: it is not burstable, or its type is unknown."""
+    pool = cluster.cache.pool(node.labels.get(label_keys.NODEPOOL, ""))
+    types = cluster.get_instance_types(pool) if pool is not None else ()
+    name = node.labels.get(label_keys.INSTANCE_TYPE, "")
+    instance_type = next((known for known in types if known.name == name), None)
+    if instance_type is None or instance_type.cpu_credits is None:
+        return ""
+    requested = sum_resources(pod.spec.requests for pod in pods if not pod.is_terminal)
+    return instance_type.cpu_credits.describe([instance_type.expected_cpu(requested)])
 
 
 def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
@@ -205,4 +220,5 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
         new=outlook.new.instance_type.name,
         new_nodepool=outlook.new.nodepool,
         new_price=outlook.new.price,
+        new_burstable=outlook.new.describe_burstable(),
     )

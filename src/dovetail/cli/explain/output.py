@@ -41,6 +41,8 @@ class NodeExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Number of other pods: of DaemonSets, static and terminal ones."""
     allocatable: dict[str, str]
     free: dict[str, str]
+    burstable: str = ""
+    """Its CPU credits, if it is burstable."""
 
 
 class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +64,8 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     new: str = ""
     new_nodepool: str = ""
     new_price: float = 0.0
+    new_burstable: str = ""
+    """CPU credits of the new node, if it is burstable."""
     refusals: list[UnschedulableReason] = []
 
 
@@ -110,6 +114,8 @@ def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:
     if reason.blocker is not None:
         yield Text(f"Blocker: {reason.blocker}")
     yield Text(f"It costs {_per_hour(reason.price)}." if reason.price else "Its price is not known.")
+    if node.burstable:
+        yield Text(f"It is {node.burstable}.")
     if reason.saving:
         yield Text(f"Its termination saves {_per_hour(reason.saving)}.")
     offering = [
@@ -153,6 +159,8 @@ def format_pod(pod: PodExplanation, prices: str) -> Iterable[Text]:
         yield Text(f"Its node {_verb(pod.stay)}: {pod.stay.message}.")
         if pod.stay.price:
             yield Text(f"That costs {_per_hour(pod.stay.price)}.")
+    if pod.new_burstable:
+        yield Text(f"{pod.new} is {pod.new_burstable}.")
     if pod.new:
         yield _format_source(prices)
 

@@ -9,6 +9,8 @@ import msgspec
 import yaml
 
 from dovetail.model.cloud.prices import USD, PriceBook, currency_of
+from dovetail.model.kube.quantity import format_amount
+from dovetail.model.kube.resources import CPU
 from dovetail.model.labels import SPOT
 from dovetail.model.plan import Plan, PlannedNode, UnschedulablePod
 
@@ -16,7 +18,24 @@ HOURS_PER_MONTH = 730
 """A twelfth of a year, as AWS counts it in its own estimates."""
 
 
-class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
+class BurstableReport(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU credits of a new node."""
+
+    policy: str
+    unlimited: bool
+    """False in standard mode."""
+    expected_cpu: str
+    """Requests of all pods and what is reserved for the system, as a quantity."""
+    baseline_cpu: str
+    """CPU that the list price includes, as a quantity."""
+    surplus_per_hour: float
+    """Part of ``price_per_hour``."""
+    baseline_assumed: bool
+    """True if AWS has published no baseline of the type."""
+    note: str
+
+
+class NodeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A new node."""
 
     name: str
@@ -33,6 +52,8 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: dict[str, str]
     price_estimated: bool
     """True if the price follows from other types or another region."""
+    burstable: BurstableReport | None = None
+    """Only of burstable types."""
 
 
 class ExistingReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +216,22 @@ def _node(node: PlannedNode, alternatives: dict[int, list[str]], price_estimated
         requested=node.requested.to_quantities(),
         allocatable=node.instance_type.allocatable.without_zeros().to_quantities(),
         price_estimated=price_estimated,
+        burstable=_burstable(node),
+    )
+
+
+def _burstable(node: PlannedNode) -> BurstableReport | None:
+    cpu_credits = node.instance_type.cpu_credits
+    if cpu_credits is None:
+        return None
+    return BurstableReport(
+        policy=cpu_credits.policy.value,
+        unlimited=cpu_credits.is_unlimited,
+        expected_cpu=format_amount(CPU, node.expected_cpu),
+        baseline_cpu=format_amount(CPU, cpu_credits.baseline),
+        surplus_per_hour=round(node.surplus_price, 6),
+        baseline_assumed=cpu_credits.is_assumed,
+        note=node.describe_burstable(),
     )
 
 

@@ -22,6 +22,7 @@ from dovetail.host.executor import DetachedThreadPool
 from dovetail.host.log_writer import LineLog
 from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
 from dovetail.kube.leaderelection.lease import scale_timing
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import (
@@ -91,6 +92,7 @@ def _catalog_settings(options: RunOptions) -> CatalogSettings:
             vm_memory_overhead=options.vm_memory_overhead_percent,
             reserved_capacity=options.feature_gates.ReservedCapacity,
             kubelet_expressions=_gates(options).NodeClassCEL,
+            burstable=BurstablePolicy(options.burstable),
         ),
         prices=prices,
         discounts=discounts or NO_DISCOUNTS,
@@ -129,6 +131,7 @@ def _cloud_factory(options: RunOptions, access: RestConfig, catalog: CatalogSett
         ),
         endpoint=options.virtual_endpoint,
         discounts=catalog.discounts,
+        burstable=catalog.instance_types.burstable,
         allow_real_nodes=options.virtual_anyway,
     )
     return VirtualCloudFactory(access, settings)
@@ -153,6 +156,7 @@ def _operator_settings(options: RunOptions) -> OperatorSettings:
             preference_policy=PreferencePolicy(options.preference_policy),
             min_values_policy=MinValuesPolicy(options.min_values_policy),
             reserved_capacity=options.feature_gates.ReservedCapacity,
+            min_node_memory=options.min_node_memory,
         ),
         batching=BatchSettings(
             idle_duration=options.batch_idle_duration, max_duration=options.batch_max_duration

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from dovetail.cli.options.burstable import BURSTABLE_HELP, DEFAULT_MIN_MEMORY, MIN_MEMORY_HELP, MemoryAmount
 from dovetail.cli.options.discounts import DISCOUNTS_HELP
 from dovetail.cli.options.durations import Duration
 from dovetail.cli.options.feature_gates import GATES_HELP, lenient_gates
@@ -17,6 +18,7 @@ from dovetail.host.log_writer import FORMATS, LEVELS
 from dovetail.kube.leaderelection.lease import DEFAULT_TIMING
 from dovetail.kube.preflight import KARPENTER_LEASE
 from dovetail.kube.rate_limit import DEFAULT_BURST, DEFAULT_QPS
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.settings import ConsolidationSettings, FeatureGates, MinValuesPolicy, PreferencePolicy
 from dovetail.observability.http_server import ALL, Endpoints
 
@@ -43,6 +45,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     batch_idle_duration: timedelta
     preference_policy: str
     min_values_policy: str
+    burstable: str
+    min_node_memory: int
     consolidation_min_saving: float
     consolidation_min_saving_per_pod: float
     balanced_threshold: float
@@ -147,6 +151,8 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
         MinValuesPolicy.STRICT,
         "Whether fewer values than minValues are allowed.",
     ),
+    _choice("--burstable", BurstablePolicy, BurstablePolicy.BASELINE, BURSTABLE_HELP),
+    _value("--min-node-memory", MemoryAmount(), DEFAULT_MIN_MEMORY, MIN_MEMORY_HELP),
     _value(
         "--consolidation-min-saving",
         click.FloatRange(0),

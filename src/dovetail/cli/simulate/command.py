@@ -9,6 +9,13 @@ import msgspec
 
 from dovetail import simulate as library
 from dovetail.cli.files import STDIN, attempt, read_sources
+from dovetail.cli.options.burstable import (
+    DEFAULT_MIN_MEMORY,
+    MIN_MEMORY_HELP,
+    MemoryAmount,
+    burstable_option,
+    parse_requests,
+)
 from dovetail.cli.options.catalog import catalog_in, prices_in
 from dovetail.cli.options.discounts import (
     DISCOUNTS_HELP,
@@ -25,9 +32,11 @@ from dovetail.cli.simulate.table import format_plan
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
 from dovetail.codec.text.suggestions import join_first
 from dovetail.errors import InvalidInputError, ValidationError
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.kube.resources import Resources
 from dovetail.model.labels import OS
 from dovetail.model.plan import Plan, PlannedNode
 from dovetail.model.settings import (
@@ -67,12 +76,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     packing: Packing
     preferences: PreferencePolicy
     min_values: MinValuesPolicy
+    burstable: BurstablePolicy
+    min_node_memory: int
+    assume_requests: Resources
     cron_runs: bool
     feature_gates: FeatureGates
 
     def settings(self) -> SchedulingSettings:
         return SchedulingSettings(
-            packing=self.packing, preference_policy=self.preferences, min_values_policy=self.min_values
+            packing=self.packing,
+            preference_policy=self.preferences,
+            min_values_policy=self.min_values,
+            min_node_memory=self.min_node_memory,
         )
 
 
@@ -132,6 +147,21 @@ def _split_zones(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     MinValuesPolicy.STRICT,
     help="Whether a NodePool's minValues may be relaxed if they cannot be met.",
 )
+@burstable_option
+@click.option(
+    "--min-node-memory",
+    type=MemoryAmount(),
+    default=DEFAULT_MIN_MEMORY,
+    show_default=True,
+    help=MIN_MEMORY_HELP,
+)
+@click.option(
+    "--assume-requests",
+    default="",
+    callback=parse_requests,
+    metavar="cpu=Q,memory=Q",
+    help="Requests of pods that have none, for this plan only. Example: cpu=100m,memory=128Mi.",
+)
 @click.option("--cron-runs", is_flag=True, help="Plan for one run of each CronJob as well.")
 @click.option(
     "--feature-gates",
@@ -159,6 +189,8 @@ def simulate(context: click.Context, /, **options: Any) -> None:
             zones=request.zones,
             settings=request.settings(),
             discounts=book,
+            burstable=request.burstable,
+            assumed_requests=request.assume_requests,
         )
     _show(request.output, result, prices, book)
     context.exit(EXIT_UNSCHEDULABLE if result.plan.unschedulable else 0)

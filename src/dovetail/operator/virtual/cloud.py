@@ -8,6 +8,7 @@ import msgspec
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.operator.cloud import CloudContext, CloudServices
 from dovetail.operator.virtual.account import AccountServer, AccountSettings, VirtualAccount
@@ -28,6 +29,7 @@ class VirtualSettings(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str = ""
     """URL of an account in another process; empty: one inside this process."""
     discounts: DiscountBook = NO_DISCOUNTS
+    burstable: BurstablePolicy = BurstablePolicy.BASELINE
     allow_real_nodes: bool = False
     """Run also in a cluster with real nodes."""
 
@@ -87,7 +89,9 @@ class VirtualCloudFactory:
                 region=account_settings.catalog.regions[account_settings.region],
                 prices=account_settings.prices,
                 unavailable=context.unavailable_offerings,
-                settings=InstanceTypeSettings(kubelet_expressions=account_settings.kubelet_expressions),
+                settings=InstanceTypeSettings(
+                    kubelet_expressions=account_settings.kubelet_expressions, burstable=settings.burstable
+                ),
                 discounts=settings.discounts,
                 running=dict,
             ),

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
@@ -117,6 +118,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
         cluster: str = "sandbox",
         discounts: DiscountBook = NO_DISCOUNTS,
         kubelet_expressions: bool = False,
+        burstable: BurstablePolicy = BurstablePolicy.BASELINE,
     ) -> None:
         self._unavailable = unavailable or UnavailableOfferings()
         provider = InstanceTypeProvider(
@@ -124,7 +126,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
             region=ec2.region,
             prices=prices,
             unavailable=self._unavailable,
-            settings=InstanceTypeSettings(kubelet_expressions=kubelet_expressions),
+            settings=InstanceTypeSettings(kubelet_expressions=kubelet_expressions, burstable=burstable),
             discounts=discounts,
             running=lambda: ec2.billing.instance_counts,
         )
