@@ -340,3 +340,17 @@ def test_kinds_that_a_dump_lacks_are_unknown_and_not_ready() -> None:
     assert "Deployments" in {missing.what for missing in report.unknown}
     assert "NodeClaims" in {missing.what for missing in report.unknown}
     assert report.level is Level.WARNING
+
+
+def test_nodepool_that_allows_burstable_types_is_noted() -> None:
+    def set_requirements(*requirements: dict[str, object]) -> Callable[[Objects], None]:
+        def change(objects: Objects) -> None:
+            the("NodePool", objects)["spec"]["template"]["spec"]["requirements"] = list(requirements)
+
+        return change
+
+    fixed = {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]}
+    allowing, forbidding = the_cluster(set_requirements()), the_cluster(set_requirements(fixed))
+
+    assert find(allowing, Level.NOTE, "settings.burstable=allow")
+    assert not [item for item in forbidding.items if "burstable" in item.about]

@@ -2,13 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from dovetail.doctor.object_fields import get_list, join_names, name_of, namespace_of
 from dovetail.migration.facts import MigrationFacts
 from dovetail.migration.report import Area, Item, Level
-from dovetail.model.karpenter.nodepool import ConsolidationPolicy
+from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import BURSTABLE_FAMILIES
+from dovetail.model.karpenter.nodepool import ConsolidationPolicy, NodePool
 from dovetail.model.settings import ConsolidationSettings
 from dovetail.ports.api_resources import PODS
+
+_CATEGORY_LABEL: Final = f"{label_keys.AWS_DOMAIN}/instance-category"
+_FAMILY_LABEL: Final = f"{label_keys.AWS_DOMAIN}/instance-family"
 
 
 def differences(facts: MigrationFacts) -> Iterator[Item]:
@@ -18,6 +24,7 @@ def differences(facts: MigrationFacts) -> Iterator[Item]:
     yield from _equal_weights(facts)
     yield from _reservations(facts)
     yield from _packing(facts)
+    yield from _burstable(facts)
 
 
 def _resource_claims(facts: MigrationFacts) -> Iterator[Item]:
@@ -70,6 +77,28 @@ def _packing(facts: MigrationFacts) -> Iterator[Item]:
         text = "new nodes are the cheapest set for all pending pods, often fewer dollars in more nodes than "
         text += "Karpenter's; all differences: docs/behaviours.md"
         yield _item(Level.NOTE, "new nodes", text)
+
+
+def _burstable(facts: MigrationFacts) -> Iterator[Item]:
+    pools = [pool.name for pool in facts.objects.nodepools if _allows_burstable(pool)]
+    if pools:
+        text = f"{join_names(pools)}: CPU requests above the baseline of burstable types add to their price; "
+        text += "settings.burstable=allow and settings.minNodeMemory=0 as in Karpenter"
+        yield _item(Level.NOTE, "burstable types", text)
+
+
+def _allows_burstable(pool: NodePool) -> bool:
+    """Return True if the requirements allow a burstable type, by category, family and name."""
+    requirements = pool.requirements()
+    families = [
+        family
+        for family in sorted(BURSTABLE_FAMILIES)
+        if requirements.get_or_exists(_FAMILY_LABEL).has(family)
+    ]
+    names = requirements.get_or_exists(label_keys.INSTANCE_TYPE)
+    return requirements.get_or_exists(_CATEGORY_LABEL).has("t") and any(
+        names.complement or any(name.startswith(f"{family}.") for name in names.values) for family in families
+    )
 
 
 def _item(level: Level, about: str, text: str) -> Item:
