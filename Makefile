@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale soak crds requirements clean
+.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale soak crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -19,6 +19,10 @@ help: ## List the targets
 	@echo 'Settings: PYTHON=python3.12 (the interpreter for .venv), ARGS="-k spread -x" (for test and bench)'
 
 setup: $(READY) ## Create .venv with pinned versions (other targets do this if it is missing or stale)
+
+kernel: $(READY) ## Build the optional compiled kernel of the fleet search again (needs a C compiler)
+	@$(VENV)/bin/python setup.py --quiet build_ext --inplace --force
+	@$(VENV)/bin/python -c 'from dovetail.core.scheduling.fleet import _kernel; print("built", _kernel.__file__)'
 
 demo: $(READY) ## Scale a simulated cluster to 100 pods and back
 	@scripts/demo
@@ -82,7 +86,7 @@ requirements: ## Compile requirements/*.in to pinned versions with hashes (needs
 
 clean: ## Remove .venv and all other generated files
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
-		.import_linter_cache .hypothesis
+		.import_linter_cache .hypothesis src/dovetail/core/scheduling/fleet/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # .ready holds the path of the checkout: scripts in .venv contain it, so a moved
@@ -90,6 +94,6 @@ clean: ## Remove .venv and all other generated files
 ifneq ($(shell cat $(READY) 2>/dev/null),$(shell pwd -P))
 .PHONY: $(READY)
 endif
-$(READY): requirements/dev.txt pyproject.toml scripts/setup
+$(READY): requirements/dev.txt pyproject.toml setup.py scripts/setup $(wildcard src/dovetail/core/scheduling/fleet/*.c)
 	@PYTHON='$(PYTHON)' scripts/setup $(VENV)
 	@pwd -P > $@

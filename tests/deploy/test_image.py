@@ -104,9 +104,9 @@ def test_the_installed_package_works_without_the_sources(tmp_path: Path) -> None
 
     sources = tmp_path / "sources"
     sources.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, sources)
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
     shutil.copytree(ROOT / "src", sources / "src", ignore=ignored)
     wheels = tmp_path / "dist"
     step(sys.executable, "-c", _BUILD, sources, wheels)
@@ -120,6 +120,8 @@ def test_the_installed_package_works_without_the_sources(tmp_path: Path) -> None
     assert "Run the autoscaler for a cluster" in step(environment / "bin" / "dovetail", "run", "--help")
     # The wheel includes data files.
     assert "m5.large" in step(environment / "bin" / "dovetail", "catalog", "show", "m5.large")
+    if shutil.which("cc"):
+        step(python, "-c", "import dovetail.core.scheduling.fleet._kernel")
 
 
 _BUILD = """

@@ -5,15 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.kernel import fill, swap_pods
 from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation
 from dovetail.core.scheduling.fleet.problem import FleetProblem, total_value, whole_pods
 
-# Above, the K × K table of swaps costs more than it brings.
-_MAX_SWAPPED_CLASSES = 96
-# Relative gain below which a swap does not count.
-_EPSILON = 1e-9
-# Share of the fitting pods of a class that ``fill`` adds at once.
-_BULK_SHARE = 0.5
 # Only patterns with at least this share of the best yield are improved by swaps.
 _SWAP_THRESHOLD = 0.96
 # Nodes per type of an even split: enough for distinct patterns.
@@ -68,88 +63,6 @@ def value_bound(values: Floats, share: Floats, max_pods: Floats, weightings: Flo
     added = np.clip(1.0 - before, 0.0, offered) / size
     bound: Floats = (added * values[order]).sum(axis=2)
     return bound
-
-
-def fill(problem: FleetProblem, values: Floats, free: Floats, limits: Floats, weights: Floats) -> Floats:
-    """Fill nodes with the most valuable pods per resource; return pods added [N, K].
-
-    Row i is a node with ``free[i]`` resources (reduced in place) that takes at most
-    ``limits[i]`` more pods of each class. A resource is priced by ``weights[i]``
-    divided by what is left of it, so that all resources run out together. Half of
-    the pods that fit are added at once.
-    """
-    counts = np.zeros_like(limits)
-    classes = np.flatnonzero((limits >= 1).any(axis=0))
-    if not len(classes):
-        return counts
-    sizes = problem.sizes[classes]
-    # [R, K]: resources per unit of value.
-    per_value = (sizes / values[classes, None]).T.copy()
-    active = row = np.arange(len(free))
-    room, unplaced = free.copy(), limits[:, classes]
-    # Added to the cost: infinite where no pod of the class can be added any more.
-    blocked = np.where(unplaced >= 1, 0.0, np.inf)
-    _block(blocked, row, sizes, room)
-    while True:
-        cost = (weights[active] / np.maximum(room, 1.0)) @ per_value
-        cost += blocked
-        best = cost.argmin(axis=1)
-        going = (cost[row, best] < np.inf).nonzero()[0]
-        if len(going) < len(active):
-            free[active] = room
-            if not len(going):
-                return counts
-            active, room, row, best = active[going], room[going], row[: len(going)], best[going]
-            unplaced, blocked = unplaced[going], blocked[going]
-        fitting = whole_pods(room, sizes[best])
-        added = np.minimum(np.maximum(1.0, np.floor(fitting * _BULK_SHARE)), unplaced[row, best])
-        added[fitting < 1] = 0.0
-        counts[active, classes[best]] += added
-        unplaced[row, best] -= added
-        room -= added[:, None] * sizes[best]
-        used_up = (unplaced[row, best] < 1).nonzero()[0]
-        blocked[used_up, best[used_up]] = np.inf
-        # Comparing all classes is expensive: only where the best one turned out not to fit.
-        _block(blocked, (fitting < 1).nonzero()[0], sizes, room)
-
-
-def _block(blocked: Floats, rows: Ints, sizes: Floats, room: Floats) -> None:
-    """Set ``blocked`` [N, K] to infinity, in place, where a pod does not fit."""
-    if len(rows):
-        too_large = np.zeros((len(rows), len(sizes)), dtype=np.bool_)
-        for r in range(sizes.shape[1]):
-            too_large |= sizes[:, r] > room[rows, r, None]
-        blocked[rows] = np.where(too_large, np.inf, blocked[rows])
-
-
-def swap_pods(
-    problem: FleetProblem, values: Floats, limits: Floats, counts: Floats, free: Floats, rounds: int
-) -> None:
-    """Improve nodes in place: replace a pod by a more valuable one that fits."""
-    class_count = len(values)
-    if class_count > _MAX_SWAPPED_CLASSES:
-        return
-    # [K, K]: gain of replacing a pod of class i by one of class j; best swaps first.
-    gain = values[None, :] - values[:, None]
-    removed, added_class = np.nonzero(gain > _EPSILON * values.max())
-    if not len(removed):
-        return
-    order = np.argsort(-gain[removed, added_class], kind="stable")
-    removed, added_class = removed[order], added_class[order]
-    more = problem.sizes[added_class] - problem.sizes[removed]
-    rows = np.arange(len(counts))
-    for _ in range(rounds):
-        possible = (counts > 0)[rows][:, removed] & (counts < limits)[rows][:, added_class]
-        for r in range(more.shape[1]):
-            possible &= more[:, r] <= free[rows, r, None]
-        first = possible.argmax(axis=1)
-        improved = possible[np.arange(len(rows)), first] if len(removed) else np.zeros(0, np.bool_)
-        rows, first = rows[improved], first[improved]
-        if not len(rows):
-            return
-        counts[rows, removed[first]] -= 1
-        counts[rows, added_class[first]] += 1
-        free[rows] -= more[first]
 
 
 def generate_patterns(

@@ -5,7 +5,8 @@ import numpy as np
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.fleet.beam_search import beam_search
 from dovetail.core.scheduling.fleet.column_generation import FractionalFleet
-from dovetail.core.scheduling.fleet.patterns import fill, generate_patterns, resource_weightings
+from dovetail.core.scheduling.fleet.kernel import fill
+from dovetail.core.scheduling.fleet.patterns import generate_patterns, resource_weightings
 from dovetail.core.scheduling.fleet.problem import FleetProblem
 from dovetail.errors import DovetailError
 

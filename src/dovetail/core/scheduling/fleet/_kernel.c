@@ -1,0 +1,236 @@
+/* Inner loops of the fleet search, compiled. Optional: kernel.py has the same in NumPy, with equal results.
+ *
+ * All arrays are C-contiguous float64. Sums have a fixed order, and the compiler must not contract
+ * them (-ffp-contract=off): both implementations must break ties alike. */
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <math.h>
+
+/* Arrays of one call; views are released together. */
+#define MAX_ARRAYS 8
+
+typedef struct {
+    Py_buffer views[MAX_ARRAYS];
+    int count;
+} Arrays;
+
+static void release(Arrays *arrays)
+{
+    while (arrays->count > 0)
+        PyBuffer_Release(&arrays->views[--arrays->count]);
+}
+
+/* Return the data of a float64 array with `rows` rows of `columns`; NULL and an exception if it is none. */
+static double *data_of(Arrays *arrays, PyObject *object, Py_ssize_t rows, Py_ssize_t columns, int writable)
+{
+    Py_buffer *view = &arrays->views[arrays->count];
+    int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, view, flags) < 0)
+        return NULL;
+    arrays->count++;
+    int is_double = view->format != NULL && view->format[0] == 'd' && view->format[1] == '\0';
+    if (!is_double || view->len != rows * columns * (Py_ssize_t)sizeof(double)) {
+        PyErr_Format(PyExc_ValueError, "expected %zd x %zd numbers of type float64", rows, columns);
+        return NULL;
+    }
+    return view->buf;
+}
+
+/* Return how many pods of a size fit: minimum of floor(room / size); exact for whole numbers. */
+static double whole_pods(const double *room, const double *size, Py_ssize_t resources)
+{
+    double fitting = INFINITY;
+    for (Py_ssize_t r = 0; r < resources; r++)
+        if (size[r] > 0) {
+            double quotient = room[r] / (size[r] > 1.0 ? size[r] : 1.0);
+            if (quotient < fitting)
+                fitting = quotient;
+        }
+    return floor(fitting);
+}
+
+/* Fill one node. `live` and `cost` are scratch [classes]; `per_value` is [resources, classes], and so is
+ * `live_per_value`: its columns are those of the classes in `live`. */
+static void fill_node(const double *sizes, const double *per_value, double *room, const double *limits,
+                      const double *weights, double bulk_share, double *counts, Py_ssize_t classes,
+                      Py_ssize_t resources, Py_ssize_t *live, double *live_per_value, double *cost)
+{
+    Py_ssize_t left = 0;
+    for (Py_ssize_t k = 0; k < classes; k++)
+        if (limits[k] >= 1.0)
+            live[left++] = k;
+    int check = 1;
+    for (;;) {
+        if (check) {
+            /* Keep the classes of which one more pod fits. */
+            Py_ssize_t kept = 0;
+            for (Py_ssize_t i = 0; i < left; i++) {
+                Py_ssize_t k = live[i];
+                int fits = limits[k] - counts[k] >= 1.0;
+                for (Py_ssize_t r = 0; fits && r < resources; r++)
+                    fits = sizes[k * resources + r] <= room[r];
+                if (fits)
+                    live[kept++] = k;
+            }
+            left = kept;
+            if (!left)
+                return;
+            for (Py_ssize_t r = 0; r < resources; r++)
+                for (Py_ssize_t i = 0; i < left; i++)
+                    live_per_value[r * classes + i] = per_value[r * classes + live[i]];
+            check = 0;
+        }
+        for (Py_ssize_t r = 0; r < resources; r++) {
+            const double *column = live_per_value + r * classes;
+            double price = weights[r] / (room[r] > 1.0 ? room[r] : 1.0);
+            if (r == 0)
+                for (Py_ssize_t i = 0; i < left; i++)
+                    cost[i] = price * column[i];
+            else
+                for (Py_ssize_t i = 0; i < left; i++)
+                    cost[i] += price * column[i];
+        }
+        Py_ssize_t best = 0;
+        for (Py_ssize_t i = 1; i < left; i++)
+            if (cost[i] < cost[best])
+                best = i;
+        Py_ssize_t k = live[best];
+        const double *size = sizes + k * resources;
+        double fitting = whole_pods(room, size, resources);
+        if (fitting < 1.0) {
+            check = 1;
+            continue;
+        }
+        double added = floor(fitting * bulk_share), unplaced = limits[k] - counts[k];
+        if (added < 1.0)
+            added = 1.0;
+        if (added > unplaced)
+            added = unplaced;
+        counts[k] += added;
+        for (Py_ssize_t r = 0; r < resources; r++)
+            room[r] -= added * size[r];
+        check = unplaced - added < 1.0;
+    }
+}
+
+PyDoc_STRVAR(fill_doc, "fill(shape, sizes, per_value, free, limits, weights, bulk_share, counts)\n--\n\n"
+                       "Add pods to counts [N, K]; see kernel.py.");
+
+static PyObject *fill(PyObject *module, PyObject *args)
+{
+    PyObject *objects[6];
+    Py_ssize_t nodes, classes, resources;
+    double bulk_share;
+    if (!PyArg_ParseTuple(args, "(nnn)OOOOOdO:fill", &nodes, &classes, &resources, &objects[0], &objects[1],
+                          &objects[2], &objects[3], &objects[4], &bulk_share, &objects[5]))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *sizes, *per_value, *free_room, *limits, *weights, *counts;
+    if (!(sizes = data_of(&arrays, objects[0], classes, resources, 0)) ||
+        !(per_value = data_of(&arrays, objects[1], resources, classes, 0)) ||
+        !(free_room = data_of(&arrays, objects[2], nodes, resources, 1)) ||
+        !(limits = data_of(&arrays, objects[3], nodes, classes, 0)) ||
+        !(weights = data_of(&arrays, objects[4], nodes, resources, 0)) ||
+        !(counts = data_of(&arrays, objects[5], nodes, classes, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    Py_ssize_t *live = PyMem_Malloc((size_t)(classes + 1) * sizeof *live);
+    double *scratch = PyMem_Malloc((size_t)(classes + 1) * (size_t)(resources + 1) * sizeof *scratch);
+    if (live && scratch) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t n = 0; n < nodes; n++)
+            fill_node(sizes, per_value, free_room + n * resources, limits + n * classes, weights + n * resources,
+                      bulk_share, counts + n * classes, classes, resources, live, scratch,
+                      scratch + resources * classes);
+        Py_END_ALLOW_THREADS
+    }
+    int failed = !live || !scratch;
+    PyMem_Free(live);
+    PyMem_Free(scratch);
+    release(&arrays);
+    if (failed)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* Replace pods of one node by more valuable ones, up to `rounds` times; the best swap first. */
+static void swap_on_node(const double *sizes, const double *values, double min_gain, const double *limits,
+                         double *counts, double *room, Py_ssize_t classes, Py_ssize_t resources, int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        Py_ssize_t removed = -1, added = -1;
+        double best = min_gain;
+        for (Py_ssize_t i = 0; i < classes; i++) {
+            if (!(counts[i] > 0))
+                continue;
+            for (Py_ssize_t j = 0; j < classes; j++) {
+                double gain = values[j] - values[i];
+                if (!(gain > best) || !(counts[j] < limits[j]))
+                    continue;
+                int fits = 1;
+                for (Py_ssize_t r = 0; fits && r < resources; r++)
+                    fits = sizes[j * resources + r] - sizes[i * resources + r] <= room[r];
+                if (fits) {
+                    best = gain;
+                    removed = i;
+                    added = j;
+                }
+            }
+        }
+        if (removed < 0)
+            return;
+        counts[removed] -= 1;
+        counts[added] += 1;
+        for (Py_ssize_t r = 0; r < resources; r++)
+            room[r] -= sizes[added * resources + r] - sizes[removed * resources + r];
+    }
+}
+
+PyDoc_STRVAR(swap_doc, "swap(shape, sizes, values, min_gain, limits, counts, free, rounds)\n--\n\n"
+                       "Improve counts [N, K] by swaps; see kernel.py.");
+
+static PyObject *swap(PyObject *module, PyObject *args)
+{
+    PyObject *objects[5];
+    Py_ssize_t nodes, classes, resources;
+    double min_gain;
+    int rounds;
+    if (!PyArg_ParseTuple(args, "(nnn)OOdOOOi:swap", &nodes, &classes, &resources, &objects[0], &objects[1],
+                          &min_gain, &objects[2], &objects[3], &objects[4], &rounds))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *sizes, *values, *limits, *counts, *free_room;
+    if (!(sizes = data_of(&arrays, objects[0], classes, resources, 0)) ||
+        !(values = data_of(&arrays, objects[1], 1, classes, 0)) ||
+        !(limits = data_of(&arrays, objects[2], nodes, classes, 0)) ||
+        !(counts = data_of(&arrays, objects[3], nodes, classes, 1)) ||
+        !(free_room = data_of(&arrays, objects[4], nodes, resources, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t n = 0; n < nodes; n++)
+        swap_on_node(sizes, values, min_gain, limits + n * classes, counts + n * classes, free_room + n * resources,
+                     classes, resources, rounds);
+    Py_END_ALLOW_THREADS
+    release(&arrays);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"fill", fill, METH_VARARGS, fill_doc},
+    {"swap", swap, METH_VARARGS, swap_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "_kernel", .m_doc = "Inner loops of the fleet search.", .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__kernel(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,26 @@
+from dovetail.core.scheduling.arrays.types import Floats
+
+Shape = tuple[int, int, int]
+
+def fill(
+    shape: Shape,
+    sizes: Floats,
+    per_value: Floats,
+    free: Floats,
+    limits: Floats,
+    weights: Floats,
+    bulk_share: float,
+    counts: Floats,
+    /,
+) -> None: ...
+def swap(
+    shape: Shape,
+    sizes: Floats,
+    values: Floats,
+    min_gain: float,
+    limits: Floats,
+    counts: Floats,
+    free: Floats,
+    rounds: int,
+    /,
+) -> None: ...

@@ -1,0 +1,139 @@
+"""Inner loops of the fleet search: fill nodes with pods, swap pods for better ones.
+
+They take most of the time of a plan with many classes. ``_kernel.c`` has the same loops
+in C, and is used where it was built; results are equal to the last bit.
+"""
+
+import numpy as np
+
+from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.problem import FleetProblem, whole_pods
+
+try:
+    from dovetail.core.scheduling.fleet import _kernel
+except ImportError:  # Not built: there was no C compiler.
+    _kernel = None  # type: ignore[assignment]
+
+# Above, the K × K swaps cost more than they bring.
+_MAX_SWAPPED_CLASSES = 96
+# Relative gain below which a swap does not count.
+_EPSILON = 1e-9
+# Share of the fitting pods of a class that ``fill`` adds at once.
+_BULK_SHARE = 0.5
+
+
+def is_compiled() -> bool:
+    """Return True if the compiled kernel is used."""
+    return _kernel is not None
+
+
+def fill(problem: FleetProblem, values: Floats, free: Floats, limits: Floats, weights: Floats) -> Floats:
+    """Fill nodes with the most valuable pods per resource; return pods added [N, K].
+
+    Row i is a node with ``free[i]`` resources (reduced in place) that takes at most
+    ``limits[i]`` more pods of each class. A resource is priced by ``weights[i]``
+    divided by what is left of it, so that all resources run out together. Half of
+    the pods that fit are added at once.
+    """
+    # [R, K]: resources per unit of value.
+    per_value = (problem.sizes / values[:, None]).T.copy()
+    if _kernel is None:
+        return _fill(problem.sizes, per_value, free, limits, weights)
+    counts = np.zeros(limits.shape)
+    shape = (*limits.shape, free.shape[1])
+    _kernel.fill(
+        shape, _rows(problem.sizes), per_value, free, _rows(limits), _rows(weights), _BULK_SHARE, counts
+    )
+    return counts
+
+
+def swap_pods(
+    problem: FleetProblem, values: Floats, limits: Floats, counts: Floats, free: Floats, rounds: int
+) -> None:
+    """Improve nodes in place: replace a pod by a more valuable one that fits."""
+    if len(values) > _MAX_SWAPPED_CLASSES or not len(counts):
+        return
+    min_gain = _EPSILON * float(values.max())
+    if _kernel is None:
+        _swap_pods(problem.sizes, values, min_gain, limits, counts, free, rounds)
+        return
+    shape = (*counts.shape, free.shape[1])
+    _kernel.swap(shape, _rows(problem.sizes), _rows(values), min_gain, _rows(limits), counts, free, rounds)
+
+
+def _rows(array: Floats) -> Floats:
+    """Return the array in the memory layout that the compiled kernel reads."""
+    return np.ascontiguousarray(array)
+
+
+def _fill(sizes: Floats, per_value: Floats, free: Floats, limits: Floats, weights: Floats) -> Floats:
+    counts = np.zeros_like(limits)
+    classes = np.flatnonzero((limits >= 1).any(axis=0))
+    if not len(classes):
+        return counts
+    sizes, per_value = sizes[classes], per_value[:, classes]
+    active = row = np.arange(len(free))
+    room, unplaced = free.copy(), limits[:, classes]
+    # Added to the cost: infinite where no pod of the class can be added any more.
+    blocked = np.where(unplaced >= 1, 0.0, np.inf)
+    _block(blocked, row, sizes, room)
+    while True:
+        # Not ``@``: sums must have the order that the compiled kernel has.
+        price = weights[active] / np.maximum(room, 1.0)
+        cost = price[:, 0, None] * per_value[0]
+        for r in range(1, len(per_value)):
+            cost += price[:, r, None] * per_value[r]
+        cost += blocked
+        best = cost.argmin(axis=1)
+        going = (cost[row, best] < np.inf).nonzero()[0]
+        if len(going) < len(active):
+            free[active] = room
+            if not len(going):
+                return counts
+            active, room, row, best = active[going], room[going], row[: len(going)], best[going]
+            unplaced, blocked = unplaced[going], blocked[going]
+        fitting = whole_pods(room, sizes[best])
+        added = np.minimum(np.maximum(1.0, np.floor(fitting * _BULK_SHARE)), unplaced[row, best])
+        added[fitting < 1] = 0.0
+        counts[active, classes[best]] += added
+        unplaced[row, best] -= added
+        room -= added[:, None] * sizes[best]
+        used_up = (unplaced[row, best] < 1).nonzero()[0]
+        blocked[used_up, best[used_up]] = np.inf
+        # Comparing all classes is expensive: only where the best one turned out not to fit.
+        _block(blocked, (fitting < 1).nonzero()[0], sizes, room)
+
+
+def _block(blocked: Floats, rows: Ints, sizes: Floats, room: Floats) -> None:
+    """Set ``blocked`` [N, K] to infinity, in place, where a pod does not fit."""
+    if len(rows):
+        too_large = np.zeros((len(rows), len(sizes)), dtype=np.bool_)
+        for r in range(sizes.shape[1]):
+            too_large |= sizes[:, r] > room[rows, r, None]
+        blocked[rows] = np.where(too_large, np.inf, blocked[rows])
+
+
+def _swap_pods(
+    sizes: Floats, values: Floats, min_gain: float, limits: Floats, counts: Floats, free: Floats, rounds: int
+) -> None:
+    # [K, K]: gain of replacing a pod of class i by one of class j; best swaps first.
+    gain = values[None, :] - values[:, None]
+    removed, added_class = np.nonzero(gain > min_gain)
+    if not len(removed):
+        return
+    order = np.argsort(-gain[removed, added_class], kind="stable")
+    removed, added_class = removed[order], added_class[order]
+    more = sizes[added_class] - sizes[removed]
+    rows = np.arange(len(counts))
+    for _ in range(rounds):
+        possible = (counts > 0)[rows][:, removed] & (counts < limits)[rows][:, added_class]
+        for r in range(more.shape[1]):
+            possible &= more[:, r] <= free[rows, r, None]
+        first = possible.argmax(axis=1)
+        improved = possible[np.arange(len(rows)), first]
+        rows, first = rows[improved], first[improved]
+        if not len(rows):
+            return
+        counts[rows, removed[first]] -= 1
+        counts[rows, added_class[first]] += 1
+        free[rows] -= more[first]

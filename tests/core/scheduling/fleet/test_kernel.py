@@ -1,0 +1,128 @@
+"""The compiled kernel of the fleet search: equal to the one in NumPy to the last bit."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.mixes import limits, rules
+from dovetail.core.scheduling.fleet import kernel
+from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
+from dovetail.core.scheduling.solver import solve
+from dovetail.model.snapshot import ClusterSnapshot
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """Build the kernel from its source: the one in the tree may be older, or missing."""
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    if not shutil.which("cc") or not headers.exists():
+        pytest.skip("needs a C compiler and Python's headers")
+    folder = tmp_path_factory.mktemp("kernel")
+    command = [
+        sys.executable,
+        "setup.py",
+        "--quiet",
+        "build_ext",
+        "--build-lib",
+        folder,
+        "--build-temp",
+        folder,
+    ]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (library,) = folder.rglob("_kernel*.so")
+    spec = importlib.util.spec_from_file_location("dovetail.core.scheduling.fleet._kernel", library)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> FleetProblem:
+    class_count, type_count = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    sizes = draw(_matrix(class_count, [st.integers(1, 40), st.integers(0, 60), st.just(1)]))
+    # The last type holds a pod of every class.
+    alloc = draw(_matrix(type_count, [st.integers(1, 100), st.integers(1, 150), st.integers(1, 30)]))
+    alloc[-1] = np.maximum(alloc[-1], sizes.max(axis=0))
+    counts = draw(st.lists(st.integers(1, 50), min_size=class_count, max_size=class_count))
+    caps = draw(st.lists(st.integers(1, 50), min_size=class_count, max_size=class_count))
+    price = draw(st.lists(st.integers(1, 20), min_size=type_count, max_size=type_count))
+    demand = Demand(
+        sizes, np.array(counts), alloc, np.array(price, dtype=np.float64), max_per_node=np.array(caps)
+    )
+    return compile_demand(demand)[0]
+
+
+def _matrix(rows: int, columns: list[st.SearchStrategy[int]]) -> st.SearchStrategy[np.ndarray]:
+    as_lists = st.lists(st.tuples(*columns), min_size=rows, max_size=rows)
+    return as_lists.map(lambda rows: np.array(rows, dtype=np.float64))
+
+
+@given(problem=problems(), data=st.data())
+def test_both_kernels_fill_and_swap_the_same_pods(
+    compiled: ModuleType, problem: FleetProblem, data: st.DataObject
+) -> None:
+    resources = problem.sizes.shape[1]
+    number = st.sampled_from([0.1, 0.2, 0.35, 0.5, 1.0, 1 / 3])
+    # Few distinct values: ties must be broken alike.
+    values = np.array(data.draw(st.lists(number, min_size=len(problem.counts), max_size=len(problem.counts))))
+    types = np.arange(len(problem.price))
+    weights = np.array(
+        [data.draw(st.lists(number, min_size=resources, max_size=resources)) for _ in types.tolist()]
+    )
+    results = []
+    for module in (compiled, None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernel, "_kernel", module)
+            free = problem.alloc[types].copy()
+            counts = kernel.fill(problem, values, free, problem.max_pods, weights)
+            assert (free == problem.alloc - counts @ problem.sizes).all()
+            filled = counts.copy()
+            kernel.swap_pods(problem, values, problem.max_pods, counts, free, 3)
+            assert (free == problem.alloc - counts @ problem.sizes).all()
+        results.append((filled, counts))
+
+    for filled, counts in results:
+        assert (filled <= problem.max_pods).all()
+        assert (counts <= problem.max_pods).all()
+        assert (counts @ values >= filled @ values - 1e-9).all()
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+def _clusters() -> Iterator[ClusterSnapshot]:
+    yield rules(250, 1)
+    yield rules(250, 2)
+    yield limits(250, 3)
+
+
+def test_both_kernels_lead_to_equal_plans(compiled: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cluster in _clusters():
+        plans = []
+        for module in (compiled, None):
+            monkeypatch.setattr(kernel, "_kernel", module)
+            plans.append(solve(cluster))
+
+        assert plans[0] == plans[1]
+
+
+def test_the_compiled_kernel_rejects_arrays_of_another_size_or_type(compiled: ModuleType) -> None:
+    array = np.ones((1, 1))
+
+    with pytest.raises(ValueError, match="expected 1 x 1 numbers of type float64"):
+        compiled.fill((1, 1, 1), array, array, array, array, array, 0.5, np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="expected 1 x 1 numbers of type float64"):
+        compiled.fill((1, 1, 1), array, array, array, array, array, 0.5, np.zeros((1, 1), dtype=np.int64))
