@@ -8,8 +8,10 @@ from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
 from dovetail.core.scheduling.fleet.problem import FleetProblem, best_value_types
 
-# Capped classes that get a slot resource: those that need most nodes.
-_MAX_SLOT_ROWS = 12
+# Capped classes that get a slot resource: those that need most nodes. Each adds a row per
+# type. Of many classes only those that need so many nodes: others find enough among them.
+_MAX_SLOT_CLASSES = 12
+_MANY_CLASSES, _MAX_SLOT_CLASSES_OF_MANY, _MIN_SLOT_NODES = 24, 6, 5
 # Lower bound of a pod's value, as share of the node price it occupies.
 _MIN_VALUE_SHARE = 1e-4
 # Nodes: smaller fractions count as zero.
@@ -86,7 +88,10 @@ def _with_slots(problem: FleetProblem) -> tuple[Floats, Floats]:
     unlimited = np.minimum(_uncapped_pods(problem), problem.counts)
     capped_classes = np.flatnonzero(per_node < unlimited)
     needed = problem.counts[capped_classes] / per_node[capped_classes]
-    capped_classes = capped_classes[np.argsort(-needed, kind="stable")[:_MAX_SLOT_ROWS]]
+    order = np.argsort(-needed, kind="stable")[:_MAX_SLOT_CLASSES]
+    if len(sizes) > _MANY_CLASSES:
+        order = order[needed[order] >= _MIN_SLOT_NODES][:_MAX_SLOT_CLASSES_OF_MANY]
+    capped_classes = capped_classes[order]
     slots = np.zeros((len(sizes), len(capped_classes)))
     slots[capped_classes, np.arange(len(capped_classes))] = 1.0
     room = np.broadcast_to(per_node[capped_classes], (len(alloc), len(capped_classes)))
