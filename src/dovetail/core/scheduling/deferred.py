@@ -75,7 +75,7 @@ class DeferredPods:
             states = []
             for root in roots:
                 state = space.narrow(root, constraint)
-                if state == INFEASIBLE or not (placement.pods_per_empty_claim(compiled, state) >= 1).any():
+                if state == INFEASIBLE or not placement.fits_empty_claim(compiled, state):
                     continue
                 if not self._is_unconstrained(state):
                     return None
@@ -97,17 +97,17 @@ class DeferredPods:
 
     def _fits_new_claim(self, compiled: CompiledClass, state: int) -> bool:
         """Return True if a pod fits on a type that the fleet search may use."""
-        fitting = self._problem.placement.pods_per_empty_claim(compiled, state) >= 1
-        return bool((self._usable_rows(state) & fitting).any())
+        placement = self._problem.placement
+        if placement.limit_headrooms[self._problem.space.states[state].pool].is_unlimited:
+            return placement.fits_empty_claim(compiled, state)
+        return bool((self._usable_rows(state) & (placement.pods_per_empty_claim(compiled, state) >= 1)).any())
 
     def _usable_rows(self, state: int) -> Bools:
         """Return [types]: True where the fleet search may use the type in this state."""
-        space, placement = self._problem.space, self._problem.placement
-        pool = space.states[state].pool
-        rows: Bools = np.isfinite(space.cost[state][: len(space.tables[pool].rows)])
-        if not placement.limit_headrooms[pool].is_unlimited:
-            rows &= placement.limit_headrooms[pool].allowed_rows()
-        return rows
+        space = self._problem.space
+        headroom = self._problem.placement.limit_headrooms[space.states[state].pool]
+        rows = space.available_rows(state)
+        return rows if headroom.is_unlimited else rows & headroom.allowed_rows()
 
     def open_fleets(self) -> list[Shortfall]:
         """Open claims for all batches; return the shortfalls.

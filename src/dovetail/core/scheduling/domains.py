@@ -24,6 +24,8 @@ class DomainAssignment:
         """In order of preference: of equally full ones, the first is used first."""
         self.full: set[DomainTuple] = set()
         """Domain tuples that turned out to have no room."""
+        self._is_allowed: dict[str, dict[str, bool]] = {}
+        """Topology key → domain → True if the required node terms allow it."""
         self.conservative = False
         """A domain may turn out to be full: assign conservatively.
 
@@ -162,8 +164,12 @@ class DomainAssignment:
         required_terms = self._compiled.required_terms
         if not required_terms:
             return list(counts)
-        allowed = [term.get_or_exists(rule.group.key) for term in required_terms]
-        return [domain for domain in counts if any(requirement.has(domain) for requirement in allowed)]
+        key = rule.group.key
+        is_allowed = self._is_allowed.setdefault(key, {})
+        for domain in counts:
+            if domain not in is_allowed:
+                is_allowed[domain] = any(term.get_or_exists(key).has(domain) for term in required_terms)
+        return [domain for domain in counts if is_allowed[domain]]
 
     def _assign_by_water_filling(
         self, domain_tuples: list[DomainTuple], group: TopologyGroup, rules: list[TopologyRule], count: int

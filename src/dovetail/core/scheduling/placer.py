@@ -153,11 +153,14 @@ class Placer:
             if state == INFEASIBLE:
                 continue
             pool = space.states[state].pool
+            if placement.min_values[pool].required or not placement.fits_empty_claim(compiled, state):
+                continue
+            if placement.limit_headrooms[pool].is_unlimited:
+                return pool, []
             fitting = np.flatnonzero(placement.pods_per_empty_claim(compiled, state) >= 1)
-            if len(fitting) and not placement.min_values[pool].required:
-                capacity = placement.limit_headrooms[pool].capacity[fitting]
-                smallest: list[float] = capacity[int(np.argmin(capacity.sum(axis=1)))].tolist()
-                return pool, smallest
+            capacity = placement.limit_headrooms[pool].capacity[fitting]
+            smallest: list[float] = capacity[int(np.argmin(capacity.sum(axis=1)))].tolist()
+            return pool, smallest
         return None
 
     def _candidate_domains(self, compiled: CompiledClass, key: str) -> list[str]:

@@ -78,6 +78,7 @@ class ClaimStateSpace:
         self._transitions: list[Ints] = []
         self._narrowed: dict[tuple[int, int], int] = {}
         self._rows_by_price: dict[int, Ints] = {}
+        self._available_rows: dict[int, Bools] = {}
         self._order_keys: dict[int, tuple[float, int, str]] = {}
         self.roots = [
             self._intern_state(
@@ -252,6 +253,14 @@ class ClaimStateSpace:
             self.pool_of[number] = pool
         self._state_ids[(pool, requirements)] = number
         return number
+
+    def available_rows(self, state: int) -> Bools:
+        """Return [types]: True where a claim state has a price. Not to be changed."""
+        rows = self._available_rows.get(state)
+        if rows is None:
+            table = self.tables[self.states[state].pool]
+            rows = self._available_rows[state] = np.isfinite(self.cost[state][: len(table.rows)])
+        return rows
 
     def rows_by_price(self, state: int) -> Ints:
         """Return the available rows of a claim state, cheapest first; ties by row."""

@@ -67,6 +67,7 @@ class PlacementState:
         self.window = _MIN_VALUES_WINDOW if self.min_values_pools else _WINDOW
         self._pods_per_empty_claim: dict[tuple[int, int], Floats] = {}
         self._pods_per_empty_type: dict[tuple[int, int], Floats] = {}
+        self._fits_empty_claim: dict[tuple[int, int], bool] = {}
 
     def place(self, compiled: CompiledClass, indexes: Ints, counts: Ints) -> None:
         """Place ``counts[i]`` pods on node ``indexes[i]``; indexes are distinct."""
@@ -189,15 +190,32 @@ class PlacementState:
         key = (state, compiled.requests_id)
         pods = self._pods_per_empty_claim.get(key)
         if pods is None:
-            # Many states of a pool differ in the zone only: resources are compared once.
-            pool = self.space.states[state].pool
-            per_type = self._pods_per_empty_type.get((pool, compiled.requests_id))
-            if per_type is None:
-                per_type = self._pods_per_type(compiled, pool, np.zeros(len(compiled.requests)))
-                self._pods_per_empty_type[(pool, compiled.requests_id)] = per_type
-            pods = np.where(np.isfinite(self.space.cost[state][: len(per_type)]), per_type, -1.0)
+            per_type = self._pods_on_empty_types(compiled, state)
+            pods = np.where(self.space.available_rows(state), per_type, -1.0)
             self._pods_per_empty_claim[key] = pods
         return pods
+
+    def fits_empty_claim(self, compiled: CompiledClass, state: int) -> bool:
+        """Return True if a pod of a class fits on an empty claim in a state; cached."""
+        key = (state, compiled.requests_id)
+        fits = self._fits_empty_claim.get(key)
+        if fits is None:
+            per_type = self._pods_on_empty_types(compiled, state)
+            fits = bool((self.space.available_rows(state) & (per_type >= 1)).any())
+            self._fits_empty_claim[key] = fits
+        return fits
+
+    def _pods_on_empty_types(self, compiled: CompiledClass, state: int) -> Floats:
+        """Return [types]: pods on an empty node of each type in the pool of a state.
+
+        Many states of a pool differ in the zone only: resources are compared once.
+        """
+        key = (self.space.states[state].pool, compiled.requests_id)
+        per_type = self._pods_per_empty_type.get(key)
+        if per_type is None:
+            per_type = self._pods_per_type(compiled, key[0], np.zeros(len(compiled.requests)))
+            self._pods_per_empty_type[key] = per_type
+        return per_type
 
     def rows_with_ports(self, pool: int, port_bits: int, rows: int) -> Bools:
         """Return [types]: True where a DaemonSet uses one of these host ports."""
