@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 FLUID = "fluid-lp"
 CONFIGURATION = "configuration-lp"
 _INFINITE = highspy.kHighsInf
+_MIN_ALLOC = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ def _find_best_nodes(demand: FleetDemand, values: Floats) -> tuple[float, list[t
     """Return an upper bound of value per dollar, and nodes that are worth their price."""
     max_yield, patterns = 0.0, []
     for t, cost in enumerate(demand.price.tolist()):
-        share = demand.sizes / demand.alloc[t]
+        # A pod that needs what the type lacks has a share above 1; one that does not has none.
+        share = demand.sizes / np.maximum(demand.alloc[t], _MIN_ALLOC)
         max_pods = np.where((share <= 1).all(axis=1), np.floor(1 / share.max(axis=1) + 1e-9), 0.0)
         max_pods = np.minimum(max_pods, demand.counts)
         relaxed_bound = _divisible_knapsack(values, share, max_pods) / cost
