@@ -9,7 +9,8 @@ This is multi-type vector bin packing, solved by column generation::
            --> Fleet                   whole nodes (rounding.py), rest by beam_search.py
            --> Bundles                 equal nodes together
 
-Very small demands and single classes are solved exactly (exact.py). Array axes:
+Very small demands and single classes are solved exactly (exact.py). Inner loops are in
+kernel.py, and compiled in _kernel.c. Array axes:
 K classes, R resources, T types, N nodes, L weightings.
 """
 

@@ -1,4 +1,4 @@
-"""Inner loops of the fleet search: fill nodes with pods, swap pods for better ones.
+"""Inner loops of the fleet search: fill nodes, swap pods for better ones.
 
 They take most of the time of a plan with many classes. ``_kernel.c`` has the same loops
 in C, and is used where it was built; results are equal to the last bit.
