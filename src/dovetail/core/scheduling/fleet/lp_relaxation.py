@@ -11,7 +11,7 @@ from dovetail.core.scheduling.fleet.problem import FleetProblem, best_value_type
 # Capped classes that get a slot resource: those that need most nodes. Each adds a row per
 # type. Of many classes only those that need so many nodes: others find enough among them.
 _MAX_SLOT_CLASSES = 12
-_MANY_CLASSES, _MAX_SLOT_CLASSES_OF_MANY, _MIN_SLOT_NODES = 24, 6, 5
+_MANY_CLASSES, _MAX_SLOT_CLASSES_OF_MANY, _MIN_SLOT_NODES = 48, 6, 5
 # Lower bound of a pod's value, as share of the node price it occupies.
 _MIN_VALUE_SHARE = 1e-4
 # Nodes: smaller fractions count as zero.
