@@ -29,6 +29,7 @@ class Constraint(StrEnum):
     VOLUME = "volume"
     DEVICES = "devices"
     INVALID_POD = "invalid-pod"
+    COMPLEXITY = "complexity"
     NO_NODEPOOL = "no-nodepool"
     NODEPOOL_NOT_READY = "nodepool-not-ready"
 
@@ -111,6 +112,10 @@ class Plan(msgspec.Struct, frozen=True):
     nodes: tuple[PlannedNode, ...] = ()
     existing: tuple[ExistingPlacement, ...] = ()
     unschedulable: tuple[UnschedulablePod, ...] = ()
+    postponed: tuple[Pod, ...] = ()
+    """Pods that were not considered because the time or the steps were used up."""
+    steps: int = 0
+    """Work done for the plan (``core.scheduling.work``)."""
 
     @property
     def price(self) -> float:

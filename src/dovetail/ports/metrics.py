@@ -365,6 +365,16 @@ SCHEDULER_UNSCHEDULABLE_PODS: Final = Gauge(
     ControllerLabels,
     "Pods that the latest scheduling simulation could not place.",
 )
+SCHEDULER_POSTPONED_PODS: Final = Gauge(
+    "dovetail_scheduler_postponed_pods_count",
+    ControllerLabels,
+    "Pods that the latest scheduling simulation left to the next one, because its time was used up.",
+)
+SCHEDULER_COMPLEX_PODS: Final = Gauge(
+    "dovetail_scheduler_complex_pods_count",
+    ControllerLabels,
+    "Pending pods with complex specs, which are planned after all others.",
+)
 
 # Voluntary disruption.
 DISRUPTION_DECISIONS: Final = Counter(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from dovetail.codec.karpenter.nodeclaims import encode_nodeclaim
 from dovetail.controllers.context import ControllerBase, ControllerContext
 from dovetail.controllers.event_reasons import FAILED_SCHEDULING, NO_COMPATIBLE_INSTANCE_TYPES, NOMINATED
@@ -24,8 +26,10 @@ from dovetail.core.provisioning import (
     format_unschedulable,
     is_provisionable,
 )
+from dovetail.core.scheduling.snapshot_update import merge_plans
 from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
+from dovetail.core.scheduling.work import is_complex
 from dovetail.model.karpenter.capacitybuffer import is_buffer_pod
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
@@ -36,6 +40,8 @@ from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, PODS
 from dovetail.ports.metrics import (
     NODECLAIMS_CREATED,
     PODS_SCHEDULING_DECISION_DURATION,
+    SCHEDULER_COMPLEX_PODS,
+    SCHEDULER_POSTPONED_PODS,
     SCHEDULER_QUEUE_DEPTH,
     SCHEDULER_SCHEDULING_DURATION,
     SCHEDULER_UNSCHEDULABLE_PODS,
@@ -46,9 +52,12 @@ from dovetail.ports.metrics import (
 from dovetail.state.cluster.cache import ObjectChange
 from dovetail.state.nodes.replacements import is_awaiting_replacement
 from dovetail.state.pods.scheduling_latency import SchedulingLatency
+from dovetail.state.pods.scheduling_retries import PodSelection, SchedulingRetries
 
 RETRY_INTERVAL: Final = timedelta(seconds=10)
 """Delay before unschedulable pods are scheduled again."""
+_ISOLATED_TIMEOUT: Final = timedelta(seconds=1)
+"""Time for pods with complex specs in each pass; new pods wait meanwhile."""
 _NODEPOOL_GRACE_PERIOD: Final = timedelta(seconds=30)
 """Age of a pod up to which it gets no Event while no NodePool is ready.
 
@@ -71,6 +80,8 @@ class Provisioner(ControllerBase):
         self._settings = context.scheduling_settings
         self._batch = Batch(context.batch_settings)
         self._latency = SchedulingLatency()
+        self._retries = SchedulingRetries()
+        self._pass_timeout = context.batch_settings.pass_timeout
 
     def watch_buffers(self, enqueue: Callable[[str], None]) -> None:
         """Source of keys: schedule when CapacityBuffers change."""
@@ -135,17 +146,24 @@ class Provisioner(ControllerBase):
             return SYNC_POLL
         self._batch.close()
         snapshot = self._snapshots.build(now)
+        self._retries.observe(snapshot)
+        selection = self._retries.select(snapshot.pending_pods, now)
+        snapshot = msgspec.structs.replace(snapshot, pending_pods=selection.ordinary)
         pools = {pool.name: pool for pool in snapshot.nodepools}
 
         # Decide: pure, outside the event loop.
         if pods:
             self._log.info("found provisionable pod(s)", pods=format_names(pod.key for pod in pods))
-        plan = await self._executor.run(lambda: solve(snapshot, self._settings))
+        plan = await self._solve(snapshot, self._pass_timeout)
 
         # Act. In-memory updates first: they must be complete before other tasks run.
         self._capacity_buffers.record_plan(plan.existing, snapshot.pending_pods)
         self._nominate_existing(plan.existing, {node.name: node for node in snapshot.nodes})
         errors = await self._create_claims(plan.nodes, pools)
+        if selection.isolated and not errors:
+            # After the NodeClaims of all other pods: these take the longest to plan.
+            isolated_plan, errors = await self._provision_isolated(selection.isolated)
+            plan = merge_plans(plan, isolated_plan)
 
         # Report.
         is_ready = bool(snapshot.nodepools)
@@ -158,11 +176,34 @@ class Provisioner(ControllerBase):
         )
         if plan.unschedulable:
             self._publish_pools_without_types(snapshot)
-        self._record_metrics(pods, plan, since=now)
+        self._record_metrics(pods, selection, plan, since=now)
         if errors:
             # Created NodeClaims are in the cache; the retry schedules the remaining pods.
             raise errors[0]
-        return RequeueAfter(RETRY_INTERVAL)
+        return RequeueAfter(timedelta() if plan.postponed else RETRY_INTERVAL)
+
+    async def _solve(self, snapshot: ClusterSnapshot, timeout: timedelta) -> Plan:
+        """Run the solver for a limited time and record the pods without a node.
+
+        In a simulation, virtual time stands still meanwhile: only steps are limited.
+        """
+        end = self._loop.now() + timeout
+        retried = self._retries.get_last_passes()
+        plan = await self._executor.run(
+            lambda: solve(snapshot, self._settings, lambda: self._loop.now() >= end, retried)
+        )
+        self._retries.record(plan, self._loop.now())
+        return plan
+
+    async def _provision_isolated(self, pods: Sequence[Pod]) -> tuple[Plan, list[Exception]]:
+        """Create NodeClaims for pods with complex specs, as far as the time allows."""
+        snapshot = self._snapshots.build(self._loop.now())
+        nodes = tuple(node for node in snapshot.nodes if not node.deleting)
+        snapshot = msgspec.structs.replace(snapshot, pending_pods=tuple(pods), nodes=nodes)
+        plan = await self._solve(snapshot, _ISOLATED_TIMEOUT)
+        self._nominate_existing(plan.existing, {node.name: node for node in snapshot.nodes})
+        pools = {pool.name: pool for pool in snapshot.nodepools}
+        return plan, await self._create_claims(plan.nodes, pools)
 
     def _update_assignments(self, now: datetime) -> None:
         """Expire assignments; nominate the nodes of the others, so that none is disrupted."""
@@ -251,15 +292,24 @@ class Provisioner(ControllerBase):
                     pool, NO_COMPATIBLE_INSTANCE_TYPES, f"NodePool {pool.name}: {excluded[pool.name]}"
                 )
 
-    def _record_metrics(self, pods: Sequence[Pod], plan: Plan, *, since: datetime) -> None:
+    def _record_metrics(
+        self, pods: Sequence[Pod], selection: PodSelection, plan: Plan, *, since: datetime
+    ) -> None:
         now = self._loop.now()
         labels = ControllerLabels(controller="provisioner")
         pending = {pod.uid for pod in pods}
-        unschedulable = sum(result.pod.uid in pending for result in plan.unschedulable)
+        without_node = {result.pod.uid for result in plan.unschedulable}
+        without_node |= {pod.uid for pod in selection.waiting}
+        postponed = {pod.uid for pod in plan.postponed}
+        complex_pods = sum(is_complex(pod.spec) for pod in pods)
         self._metrics.set(SCHEDULER_QUEUE_DEPTH, len(pods), labels)
-        self._metrics.set(SCHEDULER_UNSCHEDULABLE_PODS, unschedulable, labels)
+        self._metrics.set(SCHEDULER_UNSCHEDULABLE_PODS, len(without_node & pending), labels)
+        self._metrics.set(SCHEDULER_POSTPONED_PODS, len(postponed & pending), labels)
+        self._metrics.set(SCHEDULER_COMPLEX_PODS, complex_pods, labels)
         self._metrics.observe(SCHEDULER_SCHEDULING_DURATION, (now - since).total_seconds(), labels)
         for pod in pods:
+            if pod.uid in postponed:
+                continue
             duration = self._latency.record_decision(pod.uid, now)
             if duration is not None:
                 self._metrics.observe(PODS_SCHEDULING_DECISION_DURATION, duration.total_seconds(), NoLabels())

@@ -22,6 +22,7 @@ from dovetail.core.scheduling.pods.pending import find_pods_to_schedule, resched
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.trial import Trial
 from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
+from dovetail.core.scheduling.work import complexity_reason, is_complex
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.kube.pod import Pod
@@ -129,8 +130,17 @@ class SchedulingSimulation:
         self.trial.close([self.node_indexes[name] for name in excluded])
 
     def _split_schedulable(self, classes: list[PodClass], settings: SchedulingSettings) -> list[PodClass]:
-        """Return the classes that can be scheduled at all; record the pods of others."""
-        schedulable, unschedulable = split_invalid(classes, self.context.snapshot, settings)
+        """Return the classes that can be scheduled at all; record the pods of others.
+
+        Pods with complex specs are left out: they would be planned again in every simulation.
+        Pending ones take no room, and nodes with running ones are kept.
+        """
+        simple = [pod_class for pod_class in classes if not is_complex(pod_class.spec)]
+        schedulable, unschedulable = split_invalid(simple, self.context.snapshot, settings)
+        for pod_class in classes:
+            if is_complex(pod_class.spec):
+                reasons = (complexity_reason(pod_class.spec),)
+                unschedulable += [UnschedulablePod(pod, reasons) for pod in pod_class.pods]
         self._unschedulable.update((id(pod.pod), pod) for pod in unschedulable)
         return schedulable
 

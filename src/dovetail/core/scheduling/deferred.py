@@ -45,6 +45,8 @@ class Shortfall(NamedTuple):
 
     batch: Batch
     pods: int
+    is_postponed: bool = False
+    """There was no time for its fleet search; the next pass plans them."""
 
 
 class DeferredPods:
@@ -117,7 +119,12 @@ class DeferredPods:
         """
         shortfalls: list[Shortfall] = []
         groups = self._group_batches()
-        for batches in groups:
+        for number, batches in enumerate(groups):
+            if number and self._problem.work.should_stop():
+                # Pods with topology keys are counted in their domains already.
+                late = [batch for batch in batches if not batch.compiled.topology_keys]
+                shortfalls += [Shortfall(batch, batch.pods, is_postponed=True) for batch in late]
+                batches = [batch for batch in batches if batch.compiled.topology_keys]
             remaining = self._fill_open_claims(batches) if len(groups) > 1 else batches
             if not remaining:
                 continue

@@ -7,6 +7,7 @@ with the fewest pods first, like water. Otherwise pods are assigned one at a tim
 
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass, OwnRule
 from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyGroup, TopologyRule
+from dovetail.core.scheduling.work import WorkCounter
 
 # One domain per entry of ``CompiledClass.topology_keys``, in that order.
 DomainTuple = tuple[str, ...]
@@ -17,8 +18,11 @@ NO_LABEL = ""
 class DomainAssignment:
     """Assigns the pods of one class to its domain tuples."""
 
-    def __init__(self, compiled: CompiledClass, domain_tuples: list[DomainTuple]) -> None:
+    def __init__(
+        self, compiled: CompiledClass, domain_tuples: list[DomainTuple], work: WorkCounter | None = None
+    ) -> None:
         self._compiled = compiled
+        self._work = work or WorkCounter()
         self._position = {key: index for index, key in enumerate(compiled.topology_keys)}
         self.domain_tuples = domain_tuples
         """In order of preference: of equally full ones, the first is used first."""
@@ -52,6 +56,7 @@ class DomainAssignment:
         return max(1, share)
 
     def _assign(self, count: int) -> list[tuple[DomainTuple, int]]:
+        self._charge_rules(len(self.domain_tuples))
         not_full = [domains for domains in self.domain_tuples if domains not in self.full]
         domain_tuples = [domains for domains in not_full if self._allowed(domains)]
         if not domain_tuples:
@@ -196,6 +201,7 @@ class DomainAssignment:
         assigned: dict[DomainTuple, int] = {}
         try:
             for _ in range(min(count, len(domain_tuples)) if once_each else count):
+                self._charge_rules(len(domain_tuples))
                 allowed_tuples = [domains for domains in domain_tuples if self._allowed(domains)]
                 if not allowed_tuples:
                     break
@@ -210,6 +216,12 @@ class DomainAssignment:
             for number, group in groups.items():
                 group.counts = saved_counts[number]
         return sorted(assigned.items())
+
+    def _charge_rules(self, domain_tuples: int) -> None:
+        """Count the steps to compare domain tuples with all rules."""
+        compiled = self._compiled
+        rules = len(compiled.domain_rules) + len(compiled.inverse_domain_rules)
+        self._work.charge(domain_tuples * (4 + rules) // 32)
 
     def _load(self, domains: DomainTuple, spreads: list[OwnRule]) -> tuple[int, ...]:
         """Return the sort key of a domain tuple: fewest pods first."""

@@ -12,6 +12,7 @@ from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.pending import drop_empty_terms, find_invalid_spec
 from dovetail.core.scheduling.pods.volumes import VolumeResolver
 from dovetail.core.scheduling.problem import Problem, request_shares
+from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model.plan import UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
@@ -44,6 +45,7 @@ def place_pods(
     settings: SchedulingSettings,
     classes: Sequence[PodClass],
     moving: frozenset[str],
+    work: WorkCounter | None = None,
 ) -> Placer:
     """Place the classes; in another order if NodePool limits leave pods unplaced.
 
@@ -51,9 +53,10 @@ def place_pods(
     first order left out. The usual order is the last resort, so that no pod stays
     unplaced only because of this rule.
     """
+    work = work or WorkCounter()
 
     def attempt(early: EarlyGroups) -> tuple[Placer, list[int]]:
-        placer = place_in_order(snapshot, settings, classes, moving, early)
+        placer = place_in_order(snapshot, settings, classes, moving, early, work)
         return placer, [pod_class.placed for pod_class in classes]
 
     best, placed = attempt(_group_by_pool_count)
@@ -65,10 +68,10 @@ def place_pods(
     if _group_by_pool_count(best):
         orders.append(lambda _: [])
     for early in orders:
-        if sum(placed) == pods:
+        if sum(placed) == pods or work.should_stop():
             break
         other, other_placed = attempt(early)
-        if sum(other_placed) > sum(placed):
+        if sum(other_placed) > sum(placed) and not other.postponed:
             best, placed = other, other_placed
     for pod_class, count in zip(classes, placed, strict=True):
         pod_class.placed = count
@@ -87,14 +90,15 @@ def place_in_order(
     classes: Sequence[PodClass],
     moving: frozenset[str],
     early: EarlyGroups,
+    work: WorkCounter | None = None,
 ) -> Placer:
     """Place the classes from scratch; ``early`` returns those to place before others."""
     for defer in (True, False):
         for pod_class in classes:
             pod_class.placed = 0
-        placer = Placer(Problem(snapshot, settings, classes, moving), defer=defer)
+        placer = Placer(Problem(snapshot, settings, classes, moving, work=work), defer=defer)
         place_all(placer, early(placer))
-        if not placer.has_shortfall:
+        if not placer.has_shortfall or placer.problem.work.should_stop():
             break
         # NodePool limits cut the fleet short after its pods had been counted in
         # their domains, so skews are wrong. Start again without deferring pods
@@ -115,13 +119,13 @@ def place_all(placer: Placer, early: Sequence[Sequence[PodClass]] = ()) -> None:
         in_group = {id(pod_class) for pod_class in group}
         for pod_class in order:
             if id(pod_class) in in_group:
-                placer.place(pod_class)
+                _place_in_time(placer, pod_class)
         placer.open_fleets()
     # Pods with self anti-affinity fix the number of nodes. They come first; then the
     # open claims are sized for the dependent classes that will join them.
     for pod_class in order:
         if _has_self_anti_affinity(placer, pod_class):
-            placer.place(pod_class)
+            _place_in_time(placer, pod_class)
     dependent = [
         pod_class
         for pod_class in order
@@ -133,9 +137,17 @@ def place_all(placer: Placer, early: Sequence[Sequence[PodClass]] = ()) -> None:
         before = _count_unplaced(order) + placer.deferred.count_pods()
         for pod_class in order:
             if pod_class.unplaced:
-                placer.place(pod_class)
+                _place_in_time(placer, pod_class)
         placer.open_fleets()
-        progress = 0 < _count_unplaced(order) < before
+        progress = 0 < _count_unplaced(order) < before and not problem.work.should_stop()
+
+
+def _place_in_time(placer: Placer, pod_class: PodClass) -> None:
+    """Place a class, unless the time of the pass is used up before its first attempt."""
+    if placer.problem.work.should_stop():
+        placer.postpone(pod_class)
+    else:
+        placer.place(pod_class)
 
 
 def _count_unplaced(classes: Iterable[PodClass]) -> int:
@@ -198,11 +210,12 @@ def _has_self_anti_affinity(placer: Placer, pod_class: PodClass) -> bool:
 def _placement_order(placer: Placer) -> list[PodClass]:
     """Return the classes in placement order.
 
-    1. Classes with affinity to other classes last: the others must have nodes.
-    2. Independent classes late (cheapest packing): they use the room others leave.
-    3. Self anti-affinity first: it fixes the number of nodes.
-    4. Largest share of all requests first, as in best-fit decreasing.
-    5. Of equal requests: hostname rules, other topology, none.
+    1. Retried pods last: they must not take the time of others.
+    2. Classes with affinity to other classes last: the others must have nodes.
+    3. Independent classes late (cheapest packing): they use the room others leave.
+    4. Self anti-affinity first: it fixes the number of nodes.
+    5. Largest share of all requests first, as in best-fit decreasing.
+    6. Of equal requests: hostname rules, other topology, none.
 
     Sorting is stable; ``problem.classes`` is sorted by pod name.
     """
@@ -210,13 +223,16 @@ def _placement_order(placer: Placer) -> list[PodClass]:
     shares = request_shares(problem)
     cheapest = problem.settings.packing is Packing.CHEAPEST
 
-    def rank(pod_class: PodClass) -> tuple[bool, bool, bool, float, int]:
+    retried = problem.work.retried
+
+    def rank(pod_class: PodClass) -> tuple[bool, bool, bool, bool, float, int]:
         compiled = placer.compile_class(pod_class, 0)
         with_self_anti_affinity = _has_self_anti_affinity(placer, pod_class)
         has_topology = compiled.topology_keys or compiled.hostname_groups
         constrained = 0 if compiled.hostname_rules else 1 if has_topology else 2
         follows_others = problem.follows_other_classes(compiled.topology)
         is_late, share = cheapest and compiled.is_independent, shares[id(pod_class)]
-        return (follows_others, is_late, not with_self_anti_affinity, -share, constrained)
+        is_retried = bool(retried) and all(pod.uid in retried for pod in pod_class.pods)
+        return (is_retried, follows_others, is_late, not with_self_anti_affinity, -share, constrained)
 
     return sorted(problem.classes, key=rank)

@@ -1,7 +1,7 @@
 """Placer: place one class, preference by preference and domain by domain."""
 
-from collections.abc import Iterable
-from itertools import chain, islice, product
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from dovetail.core.scheduling.placement.state import PlacementLog
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.volumes import NO_VOLUMES
 from dovetail.core.scheduling.problem import Problem
+from dovetail.core.scheduling.work import WorkLimitExceededError
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import Requirement, Requirements
 
-# Upper bound for classes with several topology keys.
 _MAX_DOMAIN_TUPLES = 4096
+"""Domain tuples of a class; each is compared with all its rules for every pod."""
+_MAX_DOMAINS = 16_384
+"""Domains in all tuples of a class: with many topology keys, there are fewer tuples."""
 
 
 class Placer:
@@ -34,6 +37,11 @@ class Placer:
         self.defer_all = defer
         self.has_shortfall = False
         """Deferred pods that were already counted in a domain got no node."""
+        self.too_complex: set[int] = set()
+        """Ids of classes that were given up: they need more steps than their limit."""
+        self.postponed: set[int] = set()
+        """Ids of classes with pods that were not considered in time."""
+        self._considered: set[int] = set()
         self._compiled_classes: dict[tuple[int, int], CompiledClass] = {}
         self._fitting_pools: dict[int, frozenset[int]] = {}
         self._feasible: dict[int, bool] = {}
@@ -54,16 +62,39 @@ class Placer:
     def place(self, pod_class: PodClass) -> int:
         """Place unplaced pods, dropping preferences only for those that need it.
 
-        Return the number of pods placed.
+        Return the number of pods placed. Pods that are placed before the class exceeds
+        its limit of steps keep their nodes.
         """
-        placed = 0
-        for level in range(len(self.problem.relaxed_specs[id(pod_class)])):
-            if not pod_class.unplaced:
-                break
-            newly_placed = self._place_level(self.compile_class(pod_class, level), pod_class.unplaced)
-            pod_class.placed += newly_placed
-            placed += newly_placed
-        return placed
+        before = pod_class.placed
+        self._considered.add(id(pod_class))
+        if id(pod_class) in self.too_complex or self._fits_no_node(pod_class):
+            return 0
+        try:
+            with self.problem.work.limit_class():
+                for level in range(len(self.problem.relaxed_specs[id(pod_class)])):
+                    if not pod_class.unplaced:
+                        break
+                    self._place_level(self.compile_class(pod_class, level), pod_class)
+        except WorkLimitExceededError:
+            self.too_complex.add(id(pod_class))
+        return pod_class.placed - before
+
+    def postpone(self, pod_class: PodClass) -> None:
+        """Leave a class that was not considered yet to the next pass."""
+        if id(pod_class) not in self._considered:
+            self.postponed.add(id(pod_class))
+
+    def _fits_no_node(self, pod_class: PodClass) -> bool:
+        """Return True if labels and taints exclude every node, even without preferences.
+
+        A class with many preferences would otherwise be tried once for each of them. With
+        several node affinity terms, the last spec is not the one that fits most nodes.
+        """
+        specs = self.problem.relaxed_specs[id(pod_class)]
+        if len(specs) == 1 or len(pod_class.spec.node_terms) > 1:
+            return False
+        compiled = self.compile_class(pod_class, len(specs) - 1)
+        return not self._is_domain_feasible(compiled, ())
 
     def fitting_pools(self, pod_class: PodClass) -> frozenset[int]:
         """Return the NodePools (indexes) whose limits allow a new node for a pod; cached.
@@ -86,38 +117,60 @@ class Placer:
             pools = self._fitting_pools[id(pod_class)] = frozenset(fitting)
         return pools
 
-    def _place_level(self, compiled: CompiledClass, count: int) -> int:
-        """Place pods of one relaxed spec, divided over domains."""
+    def _place_level(self, compiled: CompiledClass, pod_class: PodClass) -> None:
+        """Place unplaced pods of one relaxed spec, divided over domains."""
         if not compiled.topology_keys:
-            return self._place_in_domain(compiled, (), count)
-        assignment = DomainAssignment(compiled, self.domain_tuples(compiled))
-        tuples = assignment.domain_tuples
+            pod_class.placed += self._place_in_domain(compiled, (), pod_class.unplaced)
+            return
+        assignment = DomainAssignment(compiled, self.domain_tuples(compiled), self.problem.work)
+        tuples, count = assignment.domain_tuples, pod_class.unplaced
         assignment.conservative = not all(self._has_room_for(compiled, domains, count) for domains in tuples)
-        placed = 0
-        while placed < count:
-            shares = assignment.assign(count - placed)
+        while pod_class.unplaced:
+            shares = assignment.assign(pod_class.unplaced)
             if not shares:
                 break
             for domains, share in shares:
                 newly_placed = self._place_in_domain(compiled, domains, share)
-                placed += newly_placed
+                pod_class.placed += newly_placed
                 if newly_placed < share:
                     # No more room here: assign the rest again, without this domain.
                     assignment.full.add(domains)
                     break
-        return placed
 
     def domain_tuples(self, compiled: CompiledClass) -> list[DomainTuple]:
         """Return the feasible domain tuples, cheapest new node first; ties by name."""
         cache_key = (compiled.constraint, id(compiled.topology), tuple(compiled.volume_topologies))
         domain_tuples = self._domain_tuple_cache.get(cache_key)
         if domain_tuples is None:
-            all_tuples = product(*(self._candidate_domains(compiled, key) for key in compiled.topology_keys))
-            possible = (domains for domains in all_tuples if self._is_domain_feasible(compiled, domains))
-            domain_tuples = list(islice(possible, _MAX_DOMAIN_TUPLES))
+            most = min(_MAX_DOMAIN_TUPLES, _MAX_DOMAINS // len(compiled.topology_keys) ** 2 + 1)
+            domain_tuples = list(islice(self._feasible_tuples(compiled), most))
             domain_tuples.sort(key=lambda domains: (self._cheapest_price(compiled, domains), domains))
             self._domain_tuple_cache[cache_key] = domain_tuples
         return domain_tuples
+
+    def _feasible_tuples(self, compiled: CompiledClass) -> Iterator[DomainTuple]:
+        """Yield the domain tuples that some node can be in, in the order of their names.
+
+        Key by key: domains of further keys are not tried for what is infeasible already.
+        All combinations of a few keys with hundreds of instance types are billions.
+        """
+        candidates = [self._candidate_domains(compiled, key) for key in compiled.topology_keys]
+        if not all(candidates):
+            return
+        stack: list[tuple[DomainTuple, Iterator[str]]] = [((), iter(candidates[0]))]
+        while stack:
+            first_domains, remaining = stack[-1]
+            domain = next(remaining, None)
+            if domain is None:
+                stack.pop()
+                continue
+            domains = (*first_domains, domain)
+            if not self._is_domain_feasible(compiled, domains):
+                continue
+            if len(domains) == len(candidates):
+                yield domains
+            else:
+                stack.append((domains, iter(candidates[len(domains)])))
 
     def _cheapest_price(self, compiled: CompiledClass, domains: DomainTuple) -> float:
         """Return the price of the cheapest new node in a domain tuple."""
@@ -208,10 +261,11 @@ class Placer:
 
     def _build_constraints(self, compiled: CompiledClass, domains: DomainTuple) -> list[int]:
         extend, constraint = self.problem.space.extend_constraint, compiled.constraint
+        self.problem.work.charge(1 + len(domains) // 4)
         if domains:
             in_domains = Requirements.from_requirements(
                 Requirement.one_of(key, domain) if domain else Requirement.does_not_exist(key)
-                for key, domain in zip(compiled.topology_keys, domains, strict=True)
+                for key, domain in zip(compiled.topology_keys, domains, strict=False)
             )
             constraint = extend(constraint, in_domains)
         return [extend(constraint, of_volumes) for of_volumes in compiled.volume_topologies]
@@ -224,6 +278,9 @@ class Placer:
         feasible = self._feasible.get(constraint)
         if feasible is None:
             space = self.problem.space
+            required = space.constraints[constraint]
+            pools, profiles = sum(required.tolerates_pool), len(self.problem.nodes.profiles)
+            self.problem.work.charge((pools + profiles) * (4 + len(required.requirements)) // 16)
             feasible = any(space.narrow(root, constraint) != INFEASIBLE for root in space.roots) or bool(
                 self.problem.nodes.nodes_matching(constraint).any()
             )
@@ -233,6 +290,7 @@ class Placer:
     def _place_in_domain(self, compiled: CompiledClass, domains: DomainTuple, count: int) -> int:
         """Place or defer up to ``count`` pods in a domain tuple; return how many."""
         packer = self.problem.packer
+        self.problem.work.charge(4 + len(compiled.hostname_rules) // 2)
         placed = 0
         for constraint in self._constraints(compiled, domains):
             log_start, can_defer = len(packer.placement.log), self._can_defer(compiled)
@@ -263,9 +321,11 @@ class Placer:
 
     def open_fleets(self) -> None:
         """Run the fleet searches; take pods without a node out of all counts again."""
-        for batch, pods in self.deferred.open_fleets():
+        for batch, pods, is_postponed in self.deferred.open_fleets():
             self._count_pods(batch.compiled, batch.domains, -pods, state=batch.states[0])
             batch.compiled.pod_class.placed -= pods
+            if is_postponed:
+                self.postponed.add(id(batch.compiled.pod_class))
             self.has_shortfall |= bool(batch.compiled.topology_keys)
 
     # -- counting ---------------------------------------------------------------------

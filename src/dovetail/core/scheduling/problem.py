@@ -35,6 +35,7 @@ from dovetail.core.scheduling.placement.state import PlacementState
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.relaxation import node_requirements, relax
 from dovetail.core.scheduling.pods.volumes import VolumeConstraint, VolumeResolver
+from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import NodePool, sort_by_weight
 from dovetail.model.kube.pod import HostPort, PodSpec
@@ -71,6 +72,7 @@ class Problem:
         classes: Sequence[PodClass],
         moving: frozenset[str],
         order: Callable[[Node], Any] = initialized_first,
+        work: WorkCounter | None = None,
     ) -> None:
         """Compile a snapshot.
 
@@ -85,6 +87,7 @@ class Problem:
             groups, watched labels       -> node arrays -> counts of running pods
             all of them                  -> placement state, ports, volumes
         """
+        self.work = work or WorkCounter()
         self.snapshot = snapshot
         self.settings = settings
         self.classes = classes
@@ -119,7 +122,7 @@ class Problem:
         # Topology. All groups must exist before nodes: their arrays over nodes are
         # sized there, and their keys decide which node labels are watched. Only the
         # first spec of each class is needed: later ones have a subset of its rules.
-        self.topology = Topology(snapshot.namespaces)
+        self.topology = Topology(snapshot.namespaces, self.work)
         self._rules = {
             id(pod_class): self.topology.rules_for(pod_class, self.relaxed_specs[id(pod_class)][0])
             for pod_class in classes
@@ -133,7 +136,7 @@ class Problem:
         self.nodes = NodeArrays(
             self.space, self.topology, snapshot.nodes, self.resource_names, overhead, watched, order
         )
-        register_domains(self.topology, self.space, self.nodes)
+        register_domains(self.topology, self.space, self.nodes, self.work)
         count_running_pods(running, self.topology, snapshot.nodes, self.nodes.index_by_name)
 
         # Placement state.
@@ -155,6 +158,7 @@ class Problem:
         self.placement.attached_volumes = find_attached_volumes(self.nodes, self.volumes, drivers)
 
         # Caches and look-ups of ``compile_class``.
+        self._ports_by_number: dict[tuple[int, str], list[HostPort]] = {}
         self._class_topologies: dict[tuple[tuple[int, ...], tuple[int, ...]], ClassTopology] = {}
         self._requests: dict[tuple[float, ...], tuple[int, Floats]] = {}
         self._required_terms: dict[int, tuple[Requirements, ...]] = {}
@@ -203,11 +207,21 @@ class Problem:
         )
         if spec.host_ports:
             compiled.port_bits = sum(1 << self._port_numbers[port] for port in set(spec.host_ports))
-            for port, number in self._port_numbers.items():
-                if any(port.conflicts_with(own) for own in spec.host_ports):
-                    compiled.conflicting_port_bits |= 1 << number
+            compiled.conflicting_port_bits = self._conflicting_ports(spec.host_ports)
         compiled.is_independent = not compiled.port_bits and self._is_independent(compiled.topology)
         return compiled
+
+    def _conflicting_ports(self, own_ports: Iterable[HostPort]) -> int:
+        """Return the bits of all host ports that conflict with those of a pod."""
+        if not self._ports_by_number:
+            for port in self._port_numbers:
+                self._ports_by_number.setdefault((port.port, port.protocol), []).append(port)
+        bits = 0
+        for own in own_ports:
+            for port in self._ports_by_number[(own.port, own.protocol)]:
+                if port.conflicts_with(own):
+                    bits |= 1 << self._port_numbers[port]
+        return bits
 
     def _required_terms_of(self, pod_class: PodClass) -> tuple[Requirements, ...]:
         """Return the required node terms of a class; all its relaxed specs share them.

@@ -73,15 +73,29 @@ fleets of equal cost              the later search result (``fleet/search.py``)
 ================================  =============================================
 """
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from dovetail.core.scheduling.placement_order import place_pods, split_invalid
 from dovetail.core.scheduling.plan_builder import PlanBuilder
 from dovetail.core.scheduling.pods.default_spread import DefaultSpreads
-from dovetail.core.scheduling.pods.equivalence import classify, selector_keys
+from dovetail.core.scheduling.pods.equivalence import PodClass, classify, selector_keys
 from dovetail.core.scheduling.pods.pending import find_pods_to_schedule
 from dovetail.core.scheduling.problem import usable_nodepools
+from dovetail.core.scheduling.snapshot_update import add_plan, merge_plans
 from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
+from dovetail.core.scheduling.work import (
+    ISOLATED_STEPS,
+    NOT_RETRIED,
+    ShouldStop,
+    WorkCounter,
+    WorkLimitExceededError,
+    complexity_reason,
+    is_complex,
+    never_stop,
+)
+from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import Constraint, Plan, UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
@@ -95,20 +109,71 @@ _NO_NODEPOOL = UnschedulableReason(
 )
 
 
-def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None) -> Plan:
+def solve(
+    snapshot: ClusterSnapshot,
+    settings: SchedulingSettings | None = None,
+    should_stop: ShouldStop = never_stop,
+    retried: Mapping[str, int] = NOT_RETRIED,
+) -> Plan:
     """Place every pod that needs a node, on existing nodes or new NodeClaims.
 
     Pure and deterministic: equal snapshots give equal plans. Pods without a
     node are returned with a reason per NodePool.
+
+    Pods with complex specs are isolated: each class of them is planned on its own after all
+    others, as far as ``ISOLATED_STEPS`` allow. Once ``should_stop`` returns True, no further
+    class is considered. The rest is ``postponed``. ``retried`` has the UIDs of pods to
+    consider after all others, with the number of the pass that found no node for them.
     """
     settings = settings or SchedulingSettings()
-    plan, claim_states = _plan_once(snapshot, settings)
+    pods = find_pods_to_schedule(snapshot)
+    isolated = [pod for pod in pods if is_complex(pod.spec)]
+    if not isolated:
+        return _solve_together(snapshot, settings, pods, WorkCounter(should_stop, retried=retried))
+    isolated_keys = {pod.key for pod in isolated}
+    ordinary = [pod for pod in pods if pod.key not in isolated_keys]
+    plan = _solve_together(snapshot, settings, ordinary, WorkCounter(should_stop, retried=retried))
+    work = WorkCounter(should_stop)
+    for pod_class in sorted(classify(isolated), key=lambda each: _latest_pass(each, retried)):
+        if work.steps >= ISOLATED_STEPS or should_stop():
+            plan = replace(plan, postponed=(*plan.postponed, *pod_class.pods))
+        else:
+            alone = _solve_alone(add_plan(snapshot, plan), settings, pod_class.pods, work)
+            plan = merge_plans(plan, alone)
+    return plan
+
+
+def _latest_pass(pod_class: PodClass, retried: Mapping[str, int]) -> int:
+    """Return the number of the latest pass that considered a class; 0 if there is a new pod."""
+    return min(retried.get(pod.uid, 0) for pod in pod_class.pods)
+
+
+def _solve_alone(
+    snapshot: ClusterSnapshot, settings: SchedulingSettings, pods: list[Pod], work: WorkCounter
+) -> Plan:
+    """Plan one class on its own, within the steps of a class; compiling it counts, too."""
+    before = work.steps
+    try:
+        with work.limit_class():
+            plan, _ = _plan_once(snapshot, settings, pods, work)
+    except WorkLimitExceededError:
+        reasons = (complexity_reason(pods[0].spec),)
+        plan = Plan(unschedulable=tuple(UnschedulablePod(pod, reasons) for pod in pods))
+    return replace(plan, steps=work.steps - before)
+
+
+def _solve_together(
+    snapshot: ClusterSnapshot, settings: SchedulingSettings, pods: list[Pod], work: WorkCounter
+) -> Plan:
+    """Plan all pods in one problem; the better of two packings, if there is time."""
+    plan, claim_states = _plan_once(snapshot, settings, pods, work)
     is_small = claim_states > 1 and len(plan.nodes) <= _FEW_NODES
-    if settings.packing is Packing.CHEAPEST and is_small:
+    if settings.packing is Packing.CHEAPEST and is_small and not work.should_stop():
         # The fleet search is weakest for few nodes in several claim states, and
         # the other packing is quick to try.
-        alternative, _ = _plan_once(snapshot, replace(settings, packing=Packing.FEWEST))
-        if _is_better(alternative, plan, settings.node_cost):
+        fewest = replace(settings, packing=Packing.FEWEST)
+        alternative, _ = _plan_once(snapshot, fewest, pods, WorkCounter(work.should_stop))
+        if not alternative.postponed and _is_better(alternative, plan, settings.node_cost):
             return alternative
     return plan
 
@@ -122,9 +187,10 @@ def _is_better(plan: Plan, other: Plan, node_cost: float) -> bool:
     return price < other_price * (1 - _EPSILON)
 
 
-def _plan_once(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple[Plan, int]:
+def _plan_once(
+    snapshot: ClusterSnapshot, settings: SchedulingSettings, pods: list[Pod], work: WorkCounter
+) -> tuple[Plan, int]:
     """Return the plan and the number of distinct claim states in it."""
-    pods = find_pods_to_schedule(snapshot)
     spreads = settings.default_spreads
     spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
     running_specs = {pod.spec for node in snapshot.nodes for pod in node.pods if pod.spec.anti_affinity}
@@ -132,19 +198,24 @@ def _plan_once(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple
 
     valid, unschedulable = split_invalid(classes, snapshot, settings)
     moving = frozenset(pod.key for pod in pods if pod.node_name)
-    placer = place_pods(snapshot, settings, valid, moving)
+    placer = place_pods(snapshot, settings, valid, moving, work)
     problem = placer.problem
 
     explainer = UnschedulableExplainer(placer)
     has_nodepool = bool(usable_nodepools(snapshot))
+    postponed: list[Pod] = []
     for pod_class in valid:
-        if pod_class.unplaced:
+        unplaced = pod_class.pods[pod_class.placed :]
+        if unplaced and id(pod_class) in placer.postponed:
+            postponed += unplaced
+        elif unplaced:
             reasons = explainer.explain(pod_class)
             if not has_nodepool:
                 reasons = (_NO_NODEPOOL, *reasons)
-            unschedulable += [UnschedulablePod(pod, reasons) for pod in pod_class.pods[pod_class.placed :]]
+            unschedulable += [UnschedulablePod(pod, reasons) for pod in unplaced]
     builder = PlanBuilder(problem)
     nodes, existing = builder.build()
     unschedulable += builder.dropped
     unschedulable.sort(key=lambda entry: (entry.pod.namespace, entry.pod.name))
-    return Plan(nodes, existing, tuple(unschedulable)), problem.nodes.count_claim_states()
+    plan = Plan(nodes, existing, tuple(unschedulable), tuple(postponed), work.steps)
+    return plan, problem.nodes.count_claim_states()

@@ -17,6 +17,7 @@ from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyRule
 from dovetail.core.scheduling.domains import DomainAssignment
 from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
+from dovetail.core.scheduling.work import complexity_reason
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.quantity import format_amount
 from dovetail.model.kube.requirements import Requirement, RequirementConflict, Requirements
@@ -29,6 +30,8 @@ from dovetail.model.snapshot import ClusterSnapshot
 _Reason = tuple[Constraint, str]
 _NO_ROOM = (Constraint.RESOURCES, "pods placed before it fill every suitable node")
 _MILLION = 1_000_000
+_MAX_MESSAGE_LENGTH = 1000
+"""Characters of a reason: a pod may have thousands of label values."""
 # Characters up to which an exact amount is shown.
 _MAX_EXACT_LENGTH = 6
 _RULES = {
@@ -71,19 +74,21 @@ class UnschedulableExplainer:
     def explain(self, pod_class: PodClass) -> tuple[UnschedulableReason, ...]:
         """Return one reason per NodePool."""
         problem = self._problem
+        if id(pod_class) in self._placer.too_complex:
+            return (complexity_reason(pod_class.spec),)
         # The last spec: what even a pod without preferences violates.
+        problem.work.charge(4 * len(problem.tables))
         specs = problem.relaxed_specs[id(pod_class)]
         compiled = self._placer.compile_class(pod_class, len(specs) - 1)
-        reasons = [
-            UnschedulableReason(table.pool.name, *self._explain_pool(compiled, index, table))
-            for index, table in enumerate(problem.tables)
-        ]
+        reasons = [self._explain_pool(compiled, index, table) for index, table in enumerate(problem.tables)]
         return (*reasons, *explain_unusable_pools(problem.snapshot))
 
-    def _explain_pool(self, compiled: CompiledClass, index: int, table: NodePoolTable) -> _Reason:
-        for reason in self._reasons(compiled, index, table):
-            return reason
-        return self._explain_topology(compiled) or _NO_ROOM
+    def _explain_pool(self, compiled: CompiledClass, index: int, table: NodePoolTable) -> UnschedulableReason:
+        reason = next(self._reasons(compiled, index, table), None)
+        constraint, message = reason or self._explain_topology(compiled) or _NO_ROOM
+        if len(message) > _MAX_MESSAGE_LENGTH:
+            message = message[: _MAX_MESSAGE_LENGTH - 1] + "…"
+        return UnschedulableReason(table.pool.name, constraint, message)
 
     def _reasons(self, compiled: CompiledClass, index: int, table: NodePoolTable) -> Iterator[_Reason]:
         """Yield the reasons against a NodePool; only the first is used."""

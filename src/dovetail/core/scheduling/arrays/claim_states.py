@@ -74,6 +74,7 @@ class ClaimStateSpace:
         self._state_ids: dict[tuple[int, Requirements], int] = {}
         self.constraints: list[NodeConstraint] = []
         self._constraint_ids: dict[tuple[Requirements, tuple[Toleration, ...]], int] = {}
+        self._tolerated_pools: dict[tuple[Toleration, ...], tuple[bool, ...]] = {}
         # Per constraint: [claim states] target states, computed when a claim is in the state.
         self._transitions: list[Ints] = []
         self._narrowed: dict[tuple[int, int], int] = {}
@@ -111,13 +112,19 @@ class ClaimStateSpace:
         number = self._constraint_ids.get(key)
         if number is None:
             number = self._constraint_ids[key] = len(self.constraints)
-            pools = tuple(
+            self.constraints.append(NodeConstraint(requirements, tolerations, self._tolerated(tolerations)))
+            self._transitions.append(np.zeros(1, dtype=np.int64))
+        return number
+
+    def _tolerated(self, tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
+        """Return [pools]: True where the taints are tolerated; cached."""
+        pools = self._tolerated_pools.get(tolerations)
+        if pools is None:
+            pools = self._tolerated_pools[tolerations] = tuple(
                 find_untolerated_taint(table.pool.template.taints, tolerations) is None
                 for table in self.tables
             )
-            self.constraints.append(NodeConstraint(requirements, tolerations, pools))
-            self._transitions.append(np.zeros(1, dtype=np.int64))
-        return number
+        return pools
 
     def extend_constraint(self, constraint: int, more: Requirements) -> int:
         """Return the id of a constraint with ``more`` requirements added."""

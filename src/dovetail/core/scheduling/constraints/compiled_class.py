@@ -47,12 +47,14 @@ class ClassTopology:
         of other classes are levelled by ``DomainAssignment``.
         """
         required = [rule for group in self.domain_groups for rule in group.rules if not rule.soft]
-        self.inverse_domain_rules = [rule for rule in required if rule.kind is RuleKind.ANTI_AFFINITY]
+        self.inverse_domain_rules = [
+            rule for rule in required if rule.kind is RuleKind.ANTI_AFFINITY and rule.can_exclude
+        ]
         self.own_keys = {own.rule.group.key for own in self.domain_rules}
         counted_keys = {
             group.key
             for group in self.domain_groups
-            if any(not rule.soft or rule in rules for rule in group.rules)
+            if any(rule.can_exclude and (not rule.soft or rule in rules) for rule in group.rules)
         }
         self.topology_keys = tuple(sorted(self.own_keys | counted_keys))
         """Topology keys for which a domain must be chosen before a node is.

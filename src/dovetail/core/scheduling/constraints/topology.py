@@ -16,6 +16,7 @@ import numpy as np
 from dovetail.core.scheduling.arrays.types import Ints
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.pending import resolve_namespaces
+from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import NodeInclusionPolicy, PodAffinityTerm, PodSpec, TopologySpreadConstraint
@@ -113,13 +114,23 @@ class TopologyRule:
     """Domain → pods that state this rule, for inverse anti-affinity."""
     node_owners: Ints = field(default_factory=_no_pods)
     """[nodes]: pods that state this rule, if the key is hostname."""
+    is_of_pending: bool = False
+    """Pods to place state it, not only running ones."""
+
+    @property
+    def can_exclude(self) -> bool:
+        """False if no pod that states this rule has a domain, nor will get one."""
+        return self.is_of_pending or any(self.owners.values())
 
 
 class Topology:
     """All topology groups and rules of one problem, deduplicated."""
 
-    def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, namespaces: Mapping[str, Mapping[str, str]], work: WorkCounter | None = None) -> None:
         self._namespaces = namespaces
+        self._work = work or WorkCounter()
+        self._node_terms: dict[int, tuple[Requirements, ...]] = {}
+        self._scopes: dict[tuple[str, PodAffinityTerm], Scope] = {}
         self._groups: dict[tuple[object, ...], TopologyGroup] = {}
         self._rules: dict[tuple[object, ...], TopologyRule] = {}
         self._by_label: dict[tuple[str, str], list[TopologyGroup]] = {}
@@ -131,6 +142,7 @@ class Topology:
 
     def rules_for(self, pod_class: PodClass, spec: PodSpec) -> list[TopologyRule]:
         """Return the topology rules of one spec of a class; creates new ones."""
+        self._work.charge(_count_rules(spec) * (1 + len(spec.affinity) // 8) // 4)
         rules = [self._spread_rule(pod_class, spread) for spread in spec.spreads]
         # kube-scheduler requires one pod that matches all affinity terms at once.
         all_scopes = tuple(self._scope(pod_class.namespace, term) for term in spec.affinity)
@@ -144,6 +156,8 @@ class Topology:
             *((RuleKind.ANTI_AFFINITY, preference.term, True) for preference in spec.preferred_anti_affinity),
         ]
         rules += [self._term_rule(pod_class.namespace, kind, term, soft=soft) for kind, term, soft in terms]
+        for rule in rules:
+            rule.is_of_pending = True
         return rules
 
     def _spread_rule(self, pod_class: PodClass, spread: TopologySpreadConstraint) -> TopologyRule:
@@ -158,7 +172,7 @@ class Topology:
         honors_affinity = spread.node_affinity_policy is NodeInclusionPolicy.HONOR
         honors_taints = spread.node_taints_policy is NodeInclusionPolicy.HONOR
         node_filter = NodeFilter(
-            required_node_terms(pod_class.spec) if honors_affinity else (),
+            self._required_node_terms(pod_class) if honors_affinity else (),
             pod_class.spec.tolerations if honors_taints else None,
             _other_spread_keys(pod_class.spec, spread),
         )
@@ -167,9 +181,21 @@ class Topology:
         rule = TopologyRule(group, RuleKind.SPREAD, spread.max_skew, min_domains, honors_affinity, soft)
         return self._rule(rule)
 
+    def _required_node_terms(self, pod_class: PodClass) -> tuple[Requirements, ...]:
+        """Return the required node terms of a class; all its spread constraints share them."""
+        terms = self._node_terms.get(id(pod_class))
+        if terms is None:
+            terms = self._node_terms[id(pod_class)] = required_node_terms(pod_class.spec)
+        return terms
+
     def _scope(self, namespace: str, term: PodAffinityTerm) -> Scope:
-        namespaces = resolve_namespaces(namespace, term.namespaces, term.namespace_selector, self._namespaces)
-        return (namespaces, term.selector)
+        scope = self._scopes.get((namespace, term))
+        if scope is None:
+            namespaces = resolve_namespaces(
+                namespace, term.namespaces, term.namespace_selector, self._namespaces
+            )
+            scope = self._scopes[(namespace, term)] = (namespaces, term.selector)
+        return scope
 
     def _term_rule(
         self,
@@ -226,6 +252,11 @@ class Topology:
                 if group.selects(namespace, labels):
                     groups.append(group)
         return groups
+
+
+def _count_rules(spec: PodSpec) -> int:
+    preferred = len(spec.preferred_affinity) + len(spec.preferred_anti_affinity)
+    return len(spec.spreads) + len(spec.affinity) + len(spec.anti_affinity) + preferred
 
 
 def _other_spread_keys(spec: PodSpec, spread: TopologySpreadConstraint) -> tuple[str, ...]:

@@ -1,12 +1,19 @@
 """Running pods: what they count for in topology, and their ports and volumes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE, ClaimStateSpace
-from dovetail.core.scheduling.constraints.topology import EVERY_NODE, Topology, TopologyGroup, TopologyRule
+from dovetail.core.scheduling.constraints.topology import (
+    EVERY_NODE,
+    NodeFilter,
+    Topology,
+    TopologyGroup,
+    TopologyRule,
+)
 from dovetail.core.scheduling.placement.nodes import NodeArrays
 from dovetail.core.scheduling.pods.volumes import VolumeResolver
+from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model.kube.pod import HostPort
 from dovetail.model.kube.pod_groups import EquivalenceKey
 from dovetail.model.kube.requirements import Requirement, Requirements
@@ -34,44 +41,67 @@ def find_running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> RunningP
     return running
 
 
-def register_domains(topology: Topology, space: ClaimStateSpace, nodes: NodeArrays) -> None:
+def register_domains(
+    topology: Topology, space: ClaimStateSpace, nodes: NodeArrays, work: WorkCounter
+) -> None:
     """Add all domains that exist, or that new nodes could have, to each group.
 
     A domain without any possible node that the group counts is left out:
     kube-scheduler will never see such a node.
     """
-    reachable: dict[tuple[str, tuple[Requirements, ...], int], list[str]] = {}
+    reachable: dict[tuple[str, NodeFilter], dict[str, int]] = {}
     for group in topology.groups:
         if group.is_hostname:
             continue
-        tolerations, terms = group.node_filter.tolerations, group.node_filter.terms
-        for index, table in enumerate(space.tables):
-            if tolerations is not None and find_untolerated_taint(table.pool.template.taints, tolerations):
-                continue
-            key = (group.key, terms, index)
-            if key not in reachable:
-                reachable[key] = _reachable(space, index, group.key, terms)
-            for value in reachable[key]:
-                group.counts.setdefault(value, 0)
+        key = (group.key, group.node_filter._replace(keys=()))
+        if key not in reachable:
+            reachable[key] = dict.fromkeys(_reachable_in_pools(space, *key, work), 0)
+        work.charge(1 + len(reachable[key]) // 64 + len(nodes.profiles) // 8)
+        group.counts = reachable[key] | group.counts
         for labels, taints in nodes.profiles:
             if group.key in labels and group.node_filter.matches(labels, taints, new=False):
                 group.counts.setdefault(_domain(labels, group.key), 0)
 
 
-def _reachable(space: ClaimStateSpace, pool: int, key: str, terms: tuple[Requirements, ...]) -> list[str]:
+def _reachable_in_pools(
+    space: ClaimStateSpace, key: str, node_filter: NodeFilter, work: WorkCounter
+) -> Iterator[str]:
+    """Yield the label values that new nodes could have, pool by pool."""
+    for index, table in enumerate(space.tables):
+        tolerations = node_filter.tolerations
+        if tolerations is None or not find_untolerated_taint(table.pool.template.taints, tolerations):
+            yield from _reachable(space, index, key, node_filter.terms, work)
+
+
+def _reachable(
+    space: ClaimStateSpace, pool: int, key: str, terms: tuple[Requirements, ...], work: WorkCounter
+) -> list[str]:
     """Return the label values that nodes of a pool could have under one of the terms."""
     values = sorted(space.tables[pool].label_values(key))
+    work.charge(1 + len(values) // 64)
     if not terms:
         return values
-    root = space.roots[pool]
+    # Most terms fail on a pool whatever the value: they are checked once, not per value.
+    possible: list[tuple[Requirement, int]] = []
+    for term in terms:
+        work.charge(1 + len(term) // 8)
+        state = space.add_requirements(space.roots[pool], term)
+        if state != INFEASIBLE:
+            possible.append((term.get_or_exists(key), state))
     return [
         value
         for value in values
         if any(
-            space.add_requirements(root, term.intersection([Requirement.one_of(key, value)])) != INFEASIBLE
-            for term in terms
+            requirement.has(value) and _has_value(space, state, key, value, work)
+            for requirement, state in possible
         )
     ]
+
+
+def _has_value(space: ClaimStateSpace, state: int, key: str, value: str, work: WorkCounter) -> bool:
+    """Return True if a claim in this state could have a label value."""
+    work.charge(1 + len(space.states[state].requirements) // 8)
+    return space.add_requirement(state, Requirement.one_of(key, value)) != INFEASIBLE
 
 
 class _NodeTopology(NamedTuple):
