@@ -174,8 +174,6 @@ class Provisioner(ControllerBase):
                 if not is_buffer_pod(result.pod) and (is_ready or _has_waited(result.pod, now))
             ]
         )
-        if plan.unschedulable:
-            self._publish_pools_without_types(snapshot)
         self._record_metrics(pods, selection, plan, since=now)
         if errors:
             # Created NodeClaims are in the cache; the retry schedules the remaining pods.
@@ -189,9 +187,15 @@ class Provisioner(ControllerBase):
         """
         end = self._loop.now() + timeout
         retried = self._retries.get_last_passes()
-        plan = await self._executor.run(
-            lambda: solve(snapshot, self._settings, lambda: self._loop.now() >= end, retried)
-        )
+
+        def run() -> tuple[Plan, dict[str, str]]:
+            plan = solve(snapshot, self._settings, lambda: self._loop.now() >= end, retried)
+            if not plan.unschedulable:
+                return plan, {}
+            return plan, find_nodepools_without_types(snapshot, self._settings.min_values_policy)
+
+        plan, pools_without_types = await self._executor.run(run)
+        self._publish_pools_without_types(snapshot, pools_without_types)
         self._retries.record(plan, self._loop.now())
         return plan
 
@@ -284,8 +288,7 @@ class Provisioner(ControllerBase):
                 pods=sum(len(placement.pods) for placement in unready),
             )
 
-    def _publish_pools_without_types(self, snapshot: ClusterSnapshot) -> None:
-        excluded = find_nodepools_without_types(snapshot, self._settings.min_values_policy)
+    def _publish_pools_without_types(self, snapshot: ClusterSnapshot, excluded: Mapping[str, str]) -> None:
         for pool in snapshot.nodepools:
             if pool.name in excluded:
                 self._events.publish(

@@ -102,6 +102,8 @@ from dovetail.model.snapshot import ClusterSnapshot
 
 _FEW_NODES = 64
 """Plans of up to this many new nodes are also tried with ``Packing.FEWEST``."""
+_STEPS_PER_NODEPOOL = 100
+"""Steps to compile a NodePool, once more for each isolated class."""
 _EPSILON = 1e-9
 """Relative price difference below which two plans cost the same."""
 _NO_NODEPOOL = UnschedulableReason(
@@ -138,6 +140,7 @@ def solve(
         if work.steps >= ISOLATED_STEPS or should_stop():
             plan = replace(plan, postponed=(*plan.postponed, *pod_class.pods))
         else:
+            work.charge(_STEPS_PER_NODEPOOL * len(snapshot.nodepools) + len(snapshot.nodes))
             alone = _solve_alone(add_plan(snapshot, plan), settings, pod_class.pods, work)
             plan = merge_plans(plan, alone)
     return plan

@@ -1,6 +1,6 @@
 """Volumes: which nodes can use them, and which CSI driver attaches them."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import NodeSelectorTerm, PodSpec, PodVolume
@@ -9,6 +9,9 @@ from dovetail.model.kube.storage import BIND_COMPLETED, PersistentVolume, Persis
 from dovetail.model.plan import Constraint, UnschedulableReason
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
+
+_MAX_ALTERNATIVES: Final = 128
+"""Node requirements of the volumes of a pod that are kept as alternatives."""
 
 
 class VolumeConstraint(NamedTuple):
@@ -126,10 +129,12 @@ def _node_alternatives(
 
 
 def _combine(combined: list[Requirements], alternatives: list[Requirements]) -> list[Requirements]:
-    """Return all compatible combinations of two lists of alternatives.
+    """Return the compatible combinations of two lists of alternatives, without duplicates.
 
-    If none is compatible, return all: the conflict is then reported.
+    If none is compatible, return all: the conflict is then reported. The number of
+    combinations is limited: it would grow exponentially with the number of volumes.
     """
-    pairs = [(a, b) for a in combined for b in alternatives]
+    pairs = [(a, b) for a in combined for b in alternatives[:_MAX_ALTERNATIVES]]
     fitting = [(a, b) for a, b in pairs if a.find_disjoint_key(b) is None]
-    return [a.intersection(b.values()) for a, b in (fitting or pairs)]
+    merged = dict.fromkeys(a.intersection(b.values()) for a, b in (fitting or pairs)[:_MAX_ALTERNATIVES])
+    return list(merged)
