@@ -95,7 +95,7 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Upper limit of the window of a large batch, as a fraction of ``max_duration``."""
     expedited_duration: timedelta = timedelta(milliseconds=100)
     """Window for pods that were batched before and lost their NodeClaim."""
-    pass_timeout: timedelta = timedelta(seconds=10)
+    scheduling_timeout: timedelta = timedelta(seconds=10)
     """Time after which a pass considers no more pods; the next one continues. Karpenter: 1 min."""
 
 

@@ -168,6 +168,24 @@ def test_a_pending_pod_is_shown_with_the_reason_of_each_nodepool(held: str) -> N
     assert "NodePool default: too large for every type; closest is m5.large" in result.stdout
 
 
+def test_a_pod_with_complex_constraints_is_shown_as_such(tmp_path: Path) -> None:
+    terms = [
+        {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": str(n)}}}
+        for n in range(100)
+    ]
+    app = an_app(replicas=1)
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    app["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": required}
+    cluster = build_cluster(build_scenario(objects=(a_node_class(), a_pool(), app)))
+    wait(cluster, 1)
+    file = dump(cluster, tmp_path)
+
+    result = explain("pod", _pod(file, "web"), files=[file])
+
+    assert "planned on its own, after all other pods" in result.stdout
+    assert "m5.large" in result.stdout
+
+
 def test_a_pod_that_keeps_its_node_is_shown_with_the_price(held: str) -> None:
     result = explain("pod", _pod(held, "web"), files=[held])
 

@@ -36,6 +36,7 @@ def test_defaults_are_karpenters() -> None:
         "log_level": "info",
         "batch_max_duration": timedelta(seconds=10),
         "batch_idle_duration": timedelta(seconds=1),
+        "scheduling_timeout": timedelta(seconds=10),
         "preference_policy": "Respect",
         "min_values_policy": "Strict",
         "burstable": "baseline",

@@ -12,6 +12,7 @@ from dovetail.core.disruption.simulation import SchedulingSimulation, Simulation
 from dovetail.core.scheduling.problem import initialized_first
 from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
+from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import Plan
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
@@ -226,6 +227,38 @@ def test_cs32_unschedulable_pending_pod_does_not_block_the_removal() -> None:
     )
 
     assert simulate_without(snapshot, "a").is_schedulable
+
+
+def complex_pod(name: str, **fields: Any) -> Pod:
+    """Return a pod whose spec makes it expensive to plan."""
+    terms = [affinity({"app": str(number)}, label_keys.ZONE) for number in range(100)]
+    return a_pod(name, anti_affinity=terms, **fields)
+
+
+def test_complex_pending_pods_are_not_planned_in_simulations() -> None:
+    snapshot = a_cluster(
+        a_pool_node("a", TYPES[1], [a_pod("p", cpu="1500m")]),
+        a_pool_node("b", TYPES[1]),
+        pending_pods=[complex_pod("waits", cpu="1500m")],
+    )
+    simulation = SchedulingSimulation(context_of(snapshot))
+
+    outcome = simulation.simulate_removal(["a"])
+
+    assert [placement.node for placement in outcome.placements] == ["b"]
+    assert not list(simulation.problem.topology.groups)
+
+
+def test_node_with_a_complex_pod_is_kept_with_a_reason() -> None:
+    snapshot = a_cluster(
+        a_pool_node("a", TYPES[3], [complex_pod("p"), a_pod("q")]), a_pool_node("b", TYPES[3])
+    )
+
+    outcome = simulate_without(snapshot, "a")
+
+    assert not outcome.is_schedulable
+    assert "100 pod anti-affinity terms" in outcome.blocked_reason
+    assert simulate_without(snapshot, "b").is_schedulable
 
 
 def test_deleting_nodes_receive_no_pods() -> None:

@@ -165,7 +165,7 @@ def test_equal_snapshots_take_equal_steps() -> None:
 def test_complex_pods_beyond_the_steps_of_a_plan_are_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dovetail.core.scheduling.solver.ISOLATED_STEPS", 1)
 
-    plan = solve(cluster([complex_pod("a"), complex_pod("b"), a_pod("ordinary")]))
+    plan = solve(cluster([complex_pod("a"), complex_pod("b"), a_pod("ordinary")]), should_stop=lambda: False)
 
     assert [pod.name for pod in plan.postponed] == ["b"]
     assert not plan.unschedulable
@@ -173,11 +173,21 @@ def test_complex_pods_beyond_the_steps_of_a_plan_are_postponed(monkeypatch: pyte
     assert node_of(plan, "ordinary")
 
 
+def test_plan_without_a_limit_of_time_considers_all_complex_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``simulate`` and ``explain`` need it."""
+    monkeypatch.setattr("dovetail.core.scheduling.solver.ISOLATED_STEPS", 1)
+
+    plan = solve(cluster([complex_pod("a"), complex_pod("b")]))
+
+    assert not plan.postponed
+    assert len(plan.nodes) == 2
+
+
 def test_complex_pods_that_got_no_node_before_come_after_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dovetail.core.scheduling.solver.ISOLATED_STEPS", 1)
     first, second = complex_pod("a"), complex_pod("b")
 
-    plan = solve(cluster([first, second]), retried={first.uid: 1})
+    plan = solve(cluster([first, second]), should_stop=lambda: False, retried={first.uid: 1})
 
     assert [pod.name for pod in plan.postponed] == ["a"]
 

@@ -24,6 +24,7 @@ from dovetail.core.disruption.command import KeepReason
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
 from dovetail.core.provisioning import is_provisionable
 from dovetail.core.scheduling.pod_outlook import predict_outlook
+from dovetail.core.scheduling.work import is_complex
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod
@@ -211,7 +212,11 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
     types = {pool.name: cluster.get_instance_types(pool) for pool in cache.pools()}
     outlook = predict_outlook(pod, build_provisioning_snapshot(cache, types, cluster.now))
     explanation = msgspec.structs.replace(
-        explanation, waiting=True, existing=outlook.existing, refusals=list(outlook.reasons)
+        explanation,
+        waiting=True,
+        existing=outlook.existing,
+        refusals=list(outlook.reasons),
+        complex=is_complex(pod.spec),
     )
     if outlook.new is None:
         return explanation

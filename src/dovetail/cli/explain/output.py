@@ -67,6 +67,8 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     new_burstable: str = ""
     """CPU credits of the new node, if it is burstable."""
     refusals: list[UnschedulableReason] = []
+    complex: bool = False
+    """Planned on its own, after all other pods, because of its constraints."""
 
 
 class Blockers(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +150,8 @@ def format_pod(pod: PodExplanation, prices: str) -> Iterable[Text]:
     for refusal in pod.refusals:
         nodepool = f"NodePool {refusal.nodepool}" if refusal.nodepool else "No NodePool"
         yield Text(f"  {nodepool}: {refusal.message}")
+    if pod.complex:
+        yield Text("Its constraints are complex: it is planned on its own, after all other pods.")
     if pod.protected:
         yield Text(f"It has the annotation {label_keys.DO_NOT_DISRUPT} and is not evicted.")
     for name in pod.blocking:

@@ -159,7 +159,9 @@ def _operator_settings(options: RunOptions) -> OperatorSettings:
             min_node_memory=options.min_node_memory,
         ),
         batching=BatchSettings(
-            idle_duration=options.batch_idle_duration, max_duration=options.batch_max_duration
+            idle_duration=options.batch_idle_duration,
+            max_duration=options.batch_max_duration,
+            scheduling_timeout=options.scheduling_timeout,
         ),
         interruption=InterruptionSettings(act_on_rebalance=options.act_on_rebalance),
         consolidation=ConsolidationSettings(

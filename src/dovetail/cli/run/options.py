@@ -43,6 +43,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     enable_zonal_shift: bool
     batch_max_duration: timedelta
     batch_idle_duration: timedelta
+    scheduling_timeout: timedelta
     preference_policy: str
     min_values_policy: str
     burstable: str
@@ -139,6 +140,7 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
     _flag("--enable-zonal-shift", "Launch nothing in zones that EKS has shifted away from."),
     _value("--batch-max-duration", Duration(), "10s", "Maximum time to collect pending pods."),
     _value("--batch-idle-duration", Duration(), "1s", "Schedule once no new pod has arrived for this long."),
+    _value("--scheduling-timeout", Duration(), "10s", "Time for one plan; the next one continues."),
     _choice(
         "--preference-policy",
         PreferencePolicy,

@@ -81,7 +81,7 @@ class Provisioner(ControllerBase):
         self._batch = Batch(context.batch_settings)
         self._latency = SchedulingLatency()
         self._retries = SchedulingRetries()
-        self._pass_timeout = context.batch_settings.pass_timeout
+        self._timeout = context.batch_settings.scheduling_timeout
 
     def watch_buffers(self, enqueue: Callable[[str], None]) -> None:
         """Source of keys: schedule when CapacityBuffers change."""
@@ -154,7 +154,7 @@ class Provisioner(ControllerBase):
         # Decide: pure, outside the event loop.
         if pods:
             self._log.info("found provisionable pod(s)", pods=format_names(pod.key for pod in pods))
-        plan = await self._solve(snapshot, self._pass_timeout)
+        plan = await self._solve(snapshot, self._timeout)
 
         # Act. In-memory updates first: they must be complete before other tasks run.
         self._capacity_buffers.record_plan(plan.existing, snapshot.pending_pods)

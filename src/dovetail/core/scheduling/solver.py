@@ -123,9 +123,10 @@ def solve(
     node are returned with a reason per NodePool.
 
     Pods with complex specs are isolated: each class of them is planned on its own after all
-    others, as far as ``ISOLATED_STEPS`` allow. Once ``should_stop`` returns True, no further
-    class is considered. The rest is ``postponed``. ``retried`` has the UIDs of pods to
-    consider after all others, with the number of the pass that found no node for them.
+    others. With ``should_stop``, the plan may be partial: no further class is considered once
+    it returns True, and no further isolated class after ``ISOLATED_STEPS``. The rest is
+    ``postponed``. ``retried`` has the UIDs of pods to consider after all others, with the
+    number of the pass that found no node for them.
     """
     settings = settings or SchedulingSettings()
     pods = find_pods_to_schedule(snapshot)
@@ -135,9 +136,9 @@ def solve(
     isolated_keys = {pod.key for pod in isolated}
     ordinary = [pod for pod in pods if pod.key not in isolated_keys]
     plan = _solve_together(snapshot, settings, ordinary, WorkCounter(should_stop, retried=retried))
-    work = WorkCounter(should_stop)
+    work, is_limited = WorkCounter(should_stop), should_stop is not never_stop
     for pod_class in sorted(classify(isolated), key=lambda each: _latest_pass(each, retried)):
-        if work.steps >= ISOLATED_STEPS or should_stop():
+        if (is_limited and work.steps >= ISOLATED_STEPS) or should_stop():
             plan = replace(plan, postponed=(*plan.postponed, *pod_class.pods))
         else:
             work.charge(_STEPS_PER_NODEPOOL * len(snapshot.nodepools) + len(snapshot.nodes))

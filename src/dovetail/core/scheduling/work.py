@@ -8,7 +8,7 @@ pods from delaying all others:
   are *isolated*: each class of them is planned on its own, after all other pods.
 - ``WorkCounter`` counts steps while classes are placed, and stops a class at its limit.
 
-Steps do not depend on the clock or the machine: equal snapshots give equal plans.
+Steps do not depend on the clock or the computer: equal snapshots give equal plans.
 Only ``should_stop`` may read a clock. It ends a pass between two classes.
 """
 
