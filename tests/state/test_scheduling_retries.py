@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from dovetail.core.scheduling.work import complexity_reason
 from dovetail.model.kube.pod import Pod
-from dovetail.model.plan import Plan, UnschedulablePod
+from dovetail.model.plan import Plan, UnschedulablePod, UnschedulableReason
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.state.pods.scheduling_retries import SLOW_STEPS, SchedulingRetries
 from tests.support.scheduling.builders import a_node, a_pod, a_pool, affinity, cluster
@@ -18,11 +18,8 @@ COMPLEX = a_pod("complex", anti_affinity=[affinity({"app": str(number)}) for num
 SNAPSHOT = cluster([ORDINARY, COMPLEX], nodes=[a_node("node")])
 
 
-def failed(*pods: Pod, steps: int = 0) -> Plan:
-    return Plan(
-        unschedulable=tuple(UnschedulablePod(pod, (complexity_reason(pod.spec),)) for pod in pods),
-        steps=steps,
-    )
+def failed(*pods: Pod, steps: int = 0, reasons: tuple[UnschedulableReason, ...] = ()) -> Plan:
+    return Plan(unschedulable=tuple(UnschedulablePod(pod, reasons) for pod in pods), steps=steps)
 
 
 def waits(retries: SchedulingRetries, pod: Pod, since: datetime) -> float:
@@ -48,6 +45,19 @@ def test_complex_pods_are_selected_apart_from_others() -> None:
 
     assert selection.ordinary == (ORDINARY,)
     assert selection.isolated == (COMPLEX,)
+
+
+def test_pod_that_needed_too_many_steps_is_isolated_until_it_changes() -> None:
+    retries, reasons = SchedulingRetries(), (complexity_reason(ORDINARY.spec),)
+    retries.record(failed(ORDINARY, reasons=reasons), NOW)
+    changed = replace(ORDINARY, spec=COMPLEX.spec)
+
+    at_once = retries.select([ORDINARY], NOW)
+    later = retries.select([ORDINARY], NOW + timedelta(minutes=1))
+
+    assert at_once.waiting == (ORDINARY,)
+    assert later.isolated == (ORDINARY,)
+    assert retries.select([replace(changed, spec=a_pod("ordinary", cpu="2").spec)], NOW).ordinary
 
 
 def test_complex_pod_without_a_node_waits_longer_each_time() -> None:

@@ -15,7 +15,7 @@ import msgspec
 from dovetail.core.scheduling.work import is_complex
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod, PodSpec
-from dovetail.model.plan import Plan
+from dovetail.model.plan import Constraint, Plan
 from dovetail.model.snapshot import ClusterSnapshot
 
 FIRST_INTERVAL: Final = timedelta(seconds=10)
@@ -30,7 +30,7 @@ class PodSelection(msgspec.Struct, frozen=True):
     ordinary: tuple[Pod, ...] = ()
     """Planned together."""
     isolated: tuple[Pod, ...] = ()
-    """Have complex specs; planned after all others, each class on its own."""
+    """Have complex specs, or needed too many steps before; planned after all others."""
     waiting: tuple[Pod, ...] = ()
     """Not considered: their interval has not passed."""
 
@@ -46,6 +46,7 @@ class _Attempt(msgspec.Struct, frozen=True):
     next_at: datetime
     waits: bool
     is_isolated: bool
+    """Its spec is complex, or it needed too many steps when it was planned with others."""
 
 
 class SchedulingRetries:
@@ -75,7 +76,7 @@ class SchedulingRetries:
             attempt = self._find_attempt(pod)
             if attempt is not None and attempt.waits and now < attempt.next_at:
                 waiting.append(pod)
-            elif is_complex(pod.spec):
+            elif is_complex(pod.spec) or (attempt is not None and attempt.is_isolated):
                 isolated.append(pod)
             else:
                 ordinary.append(pod)
@@ -97,7 +98,10 @@ class SchedulingRetries:
             pod = result.pod
             attempt = self._find_attempt(pod)
             failures = 0 if attempt is None else attempt.failures
-            is_isolated = is_complex(pod.spec)
+            was_given_up = any(reason.constraint is Constraint.COMPLEXITY for reason in result.reasons)
+            is_isolated = (
+                was_given_up or is_complex(pod.spec) or (attempt is not None and attempt.is_isolated)
+            )
             interval = min(FIRST_INTERVAL * 2**failures, MAX_INTERVAL)
             self._attempts[pod.uid] = _Attempt(
                 pod.spec,
