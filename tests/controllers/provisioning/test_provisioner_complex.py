@@ -9,9 +9,12 @@ from dovetail.core.scheduling import work
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.plan import Plan
 from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.ports.api_resources import NAMESPACES, NODE_POOLS, PODS
 from dovetail.simulator.event_loop import VirtualEventLoop
 from tests.support.controllers.provisioning import ProvisioningEnvironment
+from tests.support.kube.hostile_objects import NAMESPACE, hostile_nodepools, hostile_pods
 
+SECONDS_PER_STEP = 10e-6
 POSTPONED = "dovetail_scheduler_postponed_pods_count"
 COMPLEX = "dovetail_scheduler_complex_pods_count"
 UNSCHEDULABLE = "karpenter_scheduler_unschedulable_pods_count"
@@ -140,3 +143,34 @@ def test_pass_stops_when_its_time_is_used_up(monkeypatch: pytest.MonkeyPatch) ->
     env.wait(1.5)
 
     assert answers == [False, True]
+
+
+@pytest.mark.slow
+def test_ordinary_pod_gets_a_nodeclaim_in_seconds_beside_hostile_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """62 pods with hundreds of constraints, 100 NodePools with dozens of labels."""
+    steps: list[int] = []
+
+    def count(*arguments: object) -> Plan:
+        plan = solve(*arguments)  # type: ignore[arg-type]
+        steps.append(plan.steps)
+        return plan
+
+    monkeypatch.setattr(provisioner, "solve", count)
+    env = ProvisioningEnvironment().start()
+    env.add(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    for pool in hostile_nodepools():
+        ready = {"type": "Ready", "status": "True", "reason": "Ready"}
+        env.add(NODE_POOLS, {**pool, "status": {"conditions": [ready]}})
+    for pod in hostile_pods():
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        env.add(PODS, {**pod, "status": {"phase": "Pending", "conditions": [condition]}})
+    env.wait(5)
+    steps.clear()
+
+    env.add_pending_pod("ordinary", requests={"cpu": "1"})
+    env.wait(2)
+
+    assert env.claims_for("ordinary")
+    assert sum(steps) * SECONDS_PER_STEP < 3

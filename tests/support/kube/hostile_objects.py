@@ -34,7 +34,7 @@ def hostile_pods(count: int = 62) -> list[dict[str, Any]]:
     ]
 
 
-def hostile_nodepools(count: int = 100) -> list[dict[str, Any]]:
+def hostile_nodepools(count: int = 100, *, keys: int = 60, values: int = 30) -> list[dict[str, Any]]:
     """Return NodePools with many requirements; none tolerates ordinary pods."""
     return [
         {
@@ -61,9 +61,9 @@ def hostile_nodepools(count: int = 100) -> list[dict[str, Any]]:
                                 {
                                     "key": f"example.com/key-{i}",
                                     "operator": "In",
-                                    "values": [f"v{n}" for n in range(30)],
+                                    "values": [f"v{n}" for n in range(values)],
                                 }
-                                for i in range(60)
+                                for i in range(keys)
                             ),
                         ],
                         "taints": [{"key": "example.com/hostile", "effect": "NoSchedule"}],

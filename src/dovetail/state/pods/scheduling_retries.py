@@ -30,7 +30,7 @@ class PodSelection(msgspec.Struct, frozen=True):
     ordinary: tuple[Pod, ...] = ()
     """Planned together."""
     isolated: tuple[Pod, ...] = ()
-    """Have complex specs, or needed too many steps before; planned after all others."""
+    """Pods with complex specs, or that needed too many steps; planned after all others."""
     waiting: tuple[Pod, ...] = ()
     """Not considered: their interval has not passed."""
 

@@ -129,7 +129,7 @@ def _node_alternatives(
 
 
 def _combine(combined: list[Requirements], alternatives: list[Requirements]) -> list[Requirements]:
-    """Return the compatible combinations of two lists of alternatives, without duplicates.
+    """Return the compatible combinations of two lists of alternatives.
 
     If none is compatible, return all: the conflict is then reported. The number of
     combinations is limited: it would grow exponentially with the number of volumes.
