@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale soak crds requirements clean
+.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale soak bench-hostile crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -57,6 +57,9 @@ bench-consolidation: $(READY) ## Measure consolidation: speed of a pass, final c
 
 bench-kube: $(READY) ## Measure start-up and a decision with 5,000 nodes and 50,000 pods
 	@$(RUN) bench.kube $(ARGS)
+
+bench-hostile: $(READY) ## Measure the wait of ordinary pods beside pods that are expensive to plan
+	@$(RUN) bench.hostile $(ARGS)
 
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
