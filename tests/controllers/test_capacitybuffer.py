@@ -1,7 +1,9 @@
 """CapacityBuffers: CB1–CB7, X4, X5, EM14–EM18 of the checklists."""
 
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from dovetail.model.settings import FeatureGates
@@ -13,9 +15,15 @@ from dovetail.ports.api_resources import (
     NODES,
     POD_TEMPLATES,
     PODS,
+    Resource,
 )
+from dovetail.ports.kube_client import KubeClient, Object
+from dovetail.ports.kube_errors import Unavailable
 from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.checks.invariants import CheckedKubeClient, Invariants
 from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.latencies import CloudLatencies
 from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build_cluster, build_scenario, wait
 
 ON = FeatureGates(CapacityBuffer=True)
@@ -32,13 +40,62 @@ def a_buffer(**spec: Any) -> dict[str, Any]:
     }
 
 
+class WorkloadReads:
+    """Requests of the operator for single Deployments; they can be made to fail."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.is_failing = False
+
+    def client(self, api: ApiServer, invariants: Invariants) -> KubeClient:
+        reads = self
+
+        class Client(CheckedKubeClient):
+            async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+                if resource is DEPLOYMENTS:
+                    reads.names.append(name)
+                    if reads.is_failing:
+                        raise Unavailable("the API server does not answer")
+                return await super().get(resource, name, namespace)
+
+        return Client(api, invariants)
+
+
 def a_cluster(
-    *more: dict[str, Any], replicas: int = 0, gates: FeatureGates = ON, **pool: Any
+    *more: dict[str, Any],
+    replicas: int = 0,
+    gates: FeatureGates = ON,
+    reads: WorkloadReads | None = None,
+    **pool: Any,
 ) -> SimulatedCluster:
     objects = (a_node_class(), a_pool(**pool), an_app(replicas=replicas), *more)
-    cluster = build_cluster(build_scenario(objects=objects, node_group=0), gates=gates)
+    client = {} if reads is None else {"kube": reads.client}
+    cluster = build_cluster(build_scenario(objects=objects, node_group=0), gates=gates, **client)
     wait(cluster, 60)
     return cluster
+
+
+def a_template(cpu: str = "1") -> dict[str, Any]:
+    """Return a PodTemplate like that of ``web``."""
+    template = an_app()["spec"]["template"]
+    template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": "web", "namespace": "default"},
+        "template": template,
+    }
+
+
+def a_template_buffer(**spec: Any) -> dict[str, Any]:
+    buffer = a_buffer(podTemplateRef={"name": "web"}, **spec)
+    del buffer["spec"]["scalableRef"]
+    return buffer
+
+
+def get_status(cluster: SimulatedCluster) -> dict[str, Any]:
+    status: dict[str, Any] = cluster.api.get(CAPACITY_BUFFERS, "buffer", "default").get("status", {})
+    return status
 
 
 def count_nodes(cluster: SimulatedCluster) -> int:
@@ -46,8 +103,7 @@ def count_nodes(cluster: SimulatedCluster) -> int:
 
 
 def get_condition(cluster: SimulatedCluster, kind: str) -> tuple[str, str]:
-    status = cluster.api.get(CAPACITY_BUFFERS, "buffer", "default").get("status", {})
-    for condition in status.get("conditions", ()):
+    for condition in get_status(cluster).get("conditions", ()):
         if condition["type"] == kind:
             return condition["status"], condition["reason"]
     return "", ""
@@ -80,10 +136,65 @@ def test_nodes_are_launched_for_virtual_pods_and_kept() -> None:
     assert cluster.invariants.violations == []
 
 
+@pytest.mark.parametrize("policy", ["WhenEmpty", "WhenEmptyOrUnderutilized"])
+@pytest.mark.parametrize("boot_seconds", [5, 32, 50])
+def test_nodes_are_needed_from_launch_to_initialization_and_after(policy: str, boot_seconds: int) -> None:
+    disruption = {"consolidationPolicy": policy, "consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+    objects = (a_node_class(), a_pool(disruption=disruption), an_app(), a_buffer(replicas=2))
+    scenario = msgspec.structs.replace(
+        build_scenario(objects=objects, node_group=0),
+        cloud=CloudLatencies(start=timedelta(seconds=2), boot=timedelta(seconds=boot_seconds)),
+    )
+    cluster = build_cluster(scenario, gates=ON)
+
+    wait(cluster, 600)
+
+    assert len(cluster.ec2.billing.launches) == 2
+    assert count_nodes(cluster) == 2
+    assert get_condition(cluster, "Provisioning") == ("True", "FitsExistingCapacity")
+
+
+def test_consolidation_does_not_move_pods_to_capacity_that_a_buffer_needs() -> None:
+    disruption = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "0s",
+        "budgets": [{"nodes": "100%"}],
+    }
+    cluster = a_cluster(a_buffer(replicas=2), replicas=3, disruption=disruption)
+
+    wait(cluster, 1800)
+
+    assert len(cluster.ec2.billing.launches) == 5
+    assert count_nodes(cluster) == 5
+
+
+def test_empty_nodes_are_deleted_after_a_restart_without_buffers_or_pods() -> None:
+    cluster = a_cluster(replicas=1)
+    wait(cluster, 60)
+
+    cluster.restart()
+    scale(cluster, 0)
+    wait(cluster, 120)
+
+    assert count_nodes(cluster) == 0
+
+
+def test_empty_nodes_are_deleted_beside_a_buffer_that_cannot_be_resolved() -> None:
+    gone = {"apiGroup": "apps", "kind": "Deployment", "name": "gone"}
+    cluster = a_cluster(a_buffer(scalableRef=gone, replicas=2), replicas=1)
+    wait(cluster, 60)
+
+    cluster.restart()
+    scale(cluster, 0)
+    wait(cluster, 120)
+
+    assert count_nodes(cluster) == 0
+
+
 def test_pending_nodeclaims_are_not_duplicated() -> None:
     cluster = a_cluster(a_buffer(replicas=2))
 
-    assert cluster.ec2.billing.instance_count == 2
+    assert len(cluster.ec2.billing.launches) == 2
     assert len(cluster.api.list(NODE_CLAIMS).items) == 2
 
 
@@ -139,23 +250,35 @@ def test_nodepool_limits_apply_to_buffers() -> None:
 
 
 def test_buffer_can_refer_to_a_pod_template() -> None:
-    template = {
-        "apiVersion": "v1",
-        "kind": "PodTemplate",
-        "metadata": {"name": "web", "namespace": "default"},
-        "template": an_app()["spec"]["template"],
-    }
-    spec = {"podTemplateRef": {"name": "web"}, "replicas": 2, "scalableRef": None}
-    buffer = a_buffer(**spec)
-    del buffer["spec"]["scalableRef"]
-
-    cluster = a_cluster(template, buffer)
+    cluster = a_cluster(a_template(), a_template_buffer(replicas=2))
 
     assert count_nodes(cluster) == 2
     cluster.api.delete(POD_TEMPLATES, "web", "default")
     wait(cluster, 120)
     assert get_condition(cluster, "ReadyForProvisioning") == ("False", "PodTemplateNotFound")
     assert count_nodes(cluster) == 0
+
+
+def test_status_names_the_pod_template_in_use_and_its_generation() -> None:
+    cluster = a_cluster(a_template(), a_template_buffer(replicas=1))
+    before = get_status(cluster)
+
+    cluster.apply([a_template(cpu="1500m")])
+    wait(cluster, 5)
+    after = get_status(cluster)
+    cluster.api.delete(POD_TEMPLATES, "web", "default")
+    wait(cluster, 5)
+
+    assert before["podTemplateRef"] == after["podTemplateRef"] == {"name": "web"}
+    assert (before["podTemplateGeneration"], after["podTemplateGeneration"]) == (1, 2)
+    assert before["provisioningStrategy"] == "buffer.x-k8s.io/active-capacity"
+    assert get_status(cluster).keys() == {"conditions", "provisioningStrategy"}
+
+
+def test_status_of_a_workload_buffer_names_no_pod_template() -> None:
+    cluster = a_cluster(a_buffer(replicas=1))
+
+    assert get_status(cluster).keys() == {"conditions", "provisioningStrategy", "replicas"}
 
 
 @pytest.mark.parametrize(
@@ -174,15 +297,49 @@ def test_unresolved_reference_is_reported_and_reserves_nothing(ref: dict[str, st
     assert count_nodes(cluster) == 0
 
 
-def test_workload_created_later_is_resolved_within_half_a_minute() -> None:
+def test_workload_created_later_is_resolved_at_once() -> None:
     ref = {"apiGroup": "apps", "kind": "Deployment", "name": "late"}
     cluster = a_cluster(a_buffer(scalableRef=ref, replicas=1))
 
     cluster.apply([an_app("late")])
-    wait(cluster, 60)
+    wait(cluster, 2)
 
     assert get_condition(cluster, "ReadyForProvisioning") == ("True", "Resolved")
-    assert count_nodes(cluster) == 1
+    assert len(cluster.api.list(NODE_CLAIMS).items) == 1
+
+
+def test_workload_is_read_when_it_changes_and_not_otherwise() -> None:
+    reads = WorkloadReads()
+    cluster = a_cluster(a_buffer(percentage=100), replicas=1, reads=reads)
+    wait(cluster, 60)
+    reads.names.clear()
+
+    wait(cluster, 300)
+    unchanged = len(reads.names)
+    scale(cluster, 2)
+    wait(cluster, 2)
+    replicas = get_status(cluster)["replicas"]
+    wait(cluster, 300)
+
+    assert unchanged == 0
+    assert replicas == 2
+    assert reads.names == ["web"]
+
+
+def test_failed_read_of_the_workload_releases_no_nodes() -> None:
+    reads = WorkloadReads()
+    cluster = a_cluster(a_buffer(replicas=2), reads=reads)
+
+    reads.is_failing = True
+    cluster.apply([an_app() | {"spec": an_app()["spec"] | {"minReadySeconds": 1}}])
+    wait(cluster, 120)
+    failed = get_condition(cluster, "ReadyForProvisioning"), count_nodes(cluster)
+    reads.is_failing = False
+    wait(cluster, 600)
+
+    assert failed == (("False", "ResolutionFailed"), 2)
+    assert get_condition(cluster, "ReadyForProvisioning") == ("True", "Resolved")
+    assert len(cluster.ec2.billing.launches) == 2
 
 
 def test_restart_keeps_the_buffer_and_launches_nothing() -> None:
@@ -193,7 +350,7 @@ def test_restart_keeps_the_buffer_and_launches_nothing() -> None:
     wait(cluster, 120)
 
     assert count_nodes(cluster) == 2
-    assert cluster.ec2.billing.instance_count == 2
+    assert len(cluster.ec2.billing.launches) == 2
 
 
 def test_buffer_with_another_strategy_is_ignored() -> None:

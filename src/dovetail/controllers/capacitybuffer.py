@@ -1,7 +1,6 @@
 """CapacityBuffer controller: virtual pods that reserve capacity, and the status."""
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +8,7 @@ import msgspec
 from dovetail.codec.karpenter.capacitybuffers import buffer_pods, capacitybuffer_status_patch
 from dovetail.controllers.context import ControllerBase, ControllerContext
 from dovetail.controllers.patches import patch_if_exists
-from dovetail.controllers.runtime.manager import Controller, RequeueAfter
+from dovetail.controllers.runtime.manager import Controller, is_unchanged
 from dovetail.core.capacitybuffer import count_buffer_pods
 from dovetail.core.conditions import CAPACITYBUFFER_CONDITIONS, ConditionOwner, set_condition
 from dovetail.model.karpenter.capacitybuffer import ACTIVE_CAPACITY, CapacityBuffer
@@ -21,17 +20,29 @@ from dovetail.ports.api_resources import (
     POD_TEMPLATES,
     REPLICA_SETS,
     STATEFUL_SETS,
+    Resource,
 )
 from dovetail.ports.kube_errors import ApiError, NotFound
+from dovetail.state.cluster.cache import ObjectChange
 
 PROVISIONING: Final = "Provisioning"
-_RESOLVE_INTERVAL: Final = RequeueAfter(timedelta(seconds=30))
 _SCALABLE: Final = {resource.kind: resource for resource in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
 
 
-class _Workload(msgspec.Struct, frozen=True):
+class _PodSource(msgspec.Struct, frozen=True):
+    """The PodTemplate or workload that a buffer refers to."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+
+class _Resolved(msgspec.Struct, frozen=True):
     """Pod template and replicas that a buffer refers to."""
 
+    source: _PodSource
+    uid: str
+    generation: int
     template: Mapping[str, Any]
     replicas: int = 1
 
@@ -41,77 +52,126 @@ class _Unresolved(msgspec.Struct, frozen=True):
 
     reason: str
     message: str
+    error: ApiError | None = None
+    """Set if a retry may succeed."""
 
 
 class CapacityBufferController(ControllerBase):
-    """Reconciles one buffer; periodically, because its workload is not watched."""
+    """Reconciles one buffer when it, its pod template, or its place in the plan changes."""
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._capacity_buffers = context.capacity_buffers
+        self._resolved: dict[str, _Resolved] = {}
+        """Buffer → what it refers to, as last read."""
 
-    async def reconcile(self, key: str) -> RequeueAfter | None:
+    def watch_plans(self, enqueue: Callable[[str], None]) -> None:
+        """Source of keys: buffers whose pods fit since the last plan, or no longer fit."""
+        self._capacity_buffers.subscribe_provisioned(enqueue)
+
+    def handle_source(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile the buffers that refer to a PodTemplate or workload that has changed."""
+        if is_unchanged(change, lambda source: source.generation):
+            return
+        changed = _PodSource(change.resource, change.latest.namespace, change.latest.name)
+        for buffer in self._cache.buffers():
+            if _get_source(buffer) == changed:
+                yield buffer.key
+
+    async def reconcile(self, key: str) -> None:
         # Observe.
         buffer = self._cache.buffer(key)
-        if buffer is None or buffer.deleting or buffer.strategy != ACTIVE_CAPACITY:
+        if buffer is None:
+            self._resolved.pop(key, None)
+            self._capacity_buffers.forget(key)
+            return
+        if buffer.deleting or buffer.strategy != ACTIVE_CAPACITY:
             self._capacity_buffers.remove(key)
-            return None
-        workload = await self._resolve(buffer)
+            return
+        resolved = await self._resolve(buffer)
 
         # Decide and act.
-        if isinstance(workload, _Unresolved):
-            self._capacity_buffers.remove(key)
-            await self._write_status(buffer, None, workload)
-            return _RESOLVE_INTERVAL
-        (pod,) = buffer_pods(buffer, workload.template, 1)
-        count = count_buffer_pods(buffer, workload_pods=workload.replicas, requests=pod.spec.requests)
-        self._capacity_buffers.set_pods(key, tuple(buffer_pods(buffer, workload.template, count)))
-        await self._write_status(buffer, count, None)
-        return _RESOLVE_INTERVAL
+        if isinstance(resolved, _Unresolved):
+            if resolved.error is None:
+                # Otherwise the pods are as before: a failed request releases no nodes.
+                self._capacity_buffers.remove(key)
+            await self._write_status(buffer, None, resolved)
+            if resolved.error is not None:
+                raise resolved.error
+            return
+        (pod,) = buffer_pods(buffer, resolved.template, 1)
+        count = count_buffer_pods(buffer, workload_pods=resolved.replicas, requests=pod.spec.requests)
+        self._capacity_buffers.set_pods(key, tuple(buffer_pods(buffer, resolved.template, count)))
+        await self._write_status(buffer, count, resolved)
 
-    async def _resolve(self, buffer: CapacityBuffer) -> _Workload | _Unresolved:
+    async def _resolve(self, buffer: CapacityBuffer) -> _Resolved | _Unresolved:
         """Return the workload or pod template that a buffer refers to."""
-        ref = buffer.scalable_ref
-        if ref is None:
-            resource, name, missing = POD_TEMPLATES, buffer.pod_template, "PodTemplateNotFound"
-        elif (ref.group or "apps") != "apps" or ref.kind not in _SCALABLE:
+        source, ref = _get_source(buffer), buffer.scalable_ref
+        if source is None:
             supported = ", ".join(f"apps/{kind}" for kind in sorted(_SCALABLE))
-            kind = f"{ref.group}/{ref.kind}" if ref.group else ref.kind
-            return _Unresolved("ResolutionFailed", f"{kind} is not supported; use one of {supported}")
-        else:
-            resource, name, missing = _SCALABLE[ref.kind], ref.name, "ScalableRefNotFound"
+            return _Unresolved("ResolutionFailed", f"{ref} is not supported; use one of {supported}")
+        known = self._resolved.get(buffer.key)
+        if known is not None and known.source == source and self._is_current(known):
+            return known
         try:
-            obj = await self._kube.get(resource, name, buffer.namespace)
+            obj = await self._kube.get(source.resource, source.name, source.namespace)
         except NotFound:
-            reference = f"{resource.kind} {buffer.namespace}/{name}"
+            missing = "PodTemplateNotFound" if ref is None else "ScalableRefNotFound"
+            reference = f"{source.resource.kind} {source.namespace}/{source.name}"
             return _Unresolved(missing, f"{reference} not found")
         except ApiError as error:
-            return _Unresolved("ResolutionFailed", str(error))
-        if ref is None:
-            return _Workload(obj["template"])
-        spec = obj["spec"]
+            return _Unresolved("ResolutionFailed", str(error), error)
+        meta, spec = obj["metadata"], obj if ref is None else obj["spec"]
         replicas = spec.get("replicas")
-        return _Workload(spec["template"], 1 if replicas is None else replicas)
+        resolved = _Resolved(
+            source,
+            meta["uid"],
+            meta.get("generation", 0),
+            spec["template"],
+            1 if replicas is None else replicas,
+        )
+        self._resolved[buffer.key] = resolved
+        return resolved
+
+    def _is_current(self, resolved: _Resolved) -> bool:
+        """Return True if the watch has reported no other version of an object."""
+        source = resolved.source
+        store = self._cache.stores[source.resource]
+        cached = store.get(source.name, source.namespace)
+        return (
+            cached is not None
+            and cached.generation == resolved.generation
+            and store.uid(source.name, source.namespace) == resolved.uid
+        )
 
     async def _write_status(
-        self, buffer: CapacityBuffer, count: int | None, error: _Unresolved | None
+        self, buffer: CapacityBuffer, count: int | None, result: _Resolved | _Unresolved
     ) -> None:
         owner = ConditionOwner(
             condition_set=CAPACITYBUFFER_CONDITIONS, now=self._loop.now(), generation=buffer.generation
         )
-        if error is not None:
-            status, reason, message = FALSE, error.reason, error.message
+        resolved = result if isinstance(result, _Resolved) else None
+        if isinstance(result, _Unresolved):
+            status, reason, message = FALSE, result.reason, result.message
         else:
             status, reason, message = TRUE, "Resolved", ""
         conditions = set_condition(
             buffer.conditions, owner, READY_FOR_PROVISIONING, status, reason=reason, message=message
         )
-        provisioning = self._get_provisioning(buffer, count, resolved=error is None)
+        provisioning = self._get_provisioning(buffer, count, resolved=resolved is not None)
         if provisioning is not None:
             conditions = set_condition(
                 conditions, owner, PROVISIONING, provisioning[0], reason=provisioning[1]
             )
-        after = msgspec.structs.replace(buffer, conditions=conditions, status_replicas=count)
+        template = resolved if buffer.scalable_ref is None else None
+        after = msgspec.structs.replace(
+            buffer,
+            conditions=conditions,
+            status_replicas=count,
+            status_pod_template="" if template is None else template.source.name,
+            status_pod_template_generation=None if template is None else template.generation,
+            status_strategy=buffer.strategy,
+        )
         await patch_if_exists(
             self._kube,
             CAPACITY_BUFFERS,
@@ -139,8 +199,23 @@ def controller(context: ControllerContext) -> Controller | None:
     """Return the registration of this controller."""
     if not context.feature_gates.CapacityBuffer:
         return None
+    reconciler = CapacityBufferController(context)
     return Controller(
         name="capacitybuffer",
-        reconciler=CapacityBufferController(context),
-        watches=[(CAPACITY_BUFFERS, lambda change: (change.latest.key,))],
+        reconciler=reconciler,
+        watches=[
+            (CAPACITY_BUFFERS, lambda change: (change.latest.key,)),
+            *((resource, reconciler.handle_source) for resource in (POD_TEMPLATES, *_SCALABLE.values())),
+        ],
+        sources=(reconciler.watch_plans,),
     )
+
+
+def _get_source(buffer: CapacityBuffer) -> _PodSource | None:
+    """Return what a buffer refers to; None if the kind is not supported."""
+    ref = buffer.scalable_ref
+    if ref is None:
+        return _PodSource(POD_TEMPLATES, buffer.namespace, buffer.pod_template)
+    if (ref.group or "apps") != "apps" or ref.kind not in _SCALABLE:
+        return None
+    return _PodSource(_SCALABLE[ref.kind], buffer.namespace, ref.name)

@@ -281,7 +281,7 @@ class Operator:
             evictions=PendingEvictions(),
             unavailable_offerings=self._unavailable_offerings,
             nodeoverlays=self._nodeoverlays,
-            capacity_buffers=CapacityBuffers(enabled=settings.gates.CapacityBuffer),
+            capacity_buffers=CapacityBuffers(self._cache if settings.gates.CapacityBuffer else None),
             feature_gates=settings.gates,
             scheduling_settings=settings.scheduling,
             batch_settings=settings.batching,

@@ -101,7 +101,7 @@ NODE_OVERLAYS = _custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay
 CAPACITY_BUFFERS = msgspec.structs.replace(
     _custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", "cb"), namespaced=True
 )
-POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", subresources=_NONE)
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", subresources=_NONE, has_generation=True)
 
 RESOURCES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
 """All of the above, in their order."""

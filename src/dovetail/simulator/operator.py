@@ -75,7 +75,7 @@ class SimulatedOperator:
             evictions=PendingEvictions(),
             unavailable_offerings=unavailable,
             nodeoverlays=overlays,
-            capacity_buffers=CapacityBuffers(enabled=gates.CapacityBuffer),
+            capacity_buffers=CapacityBuffers(self.cache if gates.CapacityBuffer else None),
             kube=kube,
             cloud_provider=cloud,
             interruption_queue=SimulatedInterruptionQueue(ec2.queue, loop=self._loop),

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.api_resources import CONFIG_MAPS, LEASES, NAMESPACES, NODE_POOLS, NODES, PODS
+from dovetail.ports.api_resources import (
+    CONFIG_MAPS,
+    LEASES,
+    NAMESPACES,
+    NODE_POOLS,
+    NODES,
+    POD_TEMPLATES,
+    PODS,
+)
 from dovetail.ports.kube_errors import (
     AlreadyExists,
     ApiError,
@@ -159,6 +167,19 @@ def test_generation_counts_changes_of_the_spec_only(server: Subject) -> None:
     assert generation_after({"status": {"nodes": 3}}, "status") == 1
     assert generation_after({"spec": {"weight": 2}}) == 2
     assert generation_after({"metadata": {"generation": 9}}) == 2
+
+
+def test_generation_of_a_pod_template_counts_changes_of_the_template(server: Subject) -> None:
+    def template(image: str) -> Object:
+        containers = [{"name": "main", "image": image}]
+        return {"metadata": {"name": "a"}, "template": {"spec": {"containers": containers}}}
+
+    created = server.create(POD_TEMPLATES, template("one"))
+    labelled = server.patch(POD_TEMPLATES, "a", {"metadata": {"labels": {"a": "b"}}})
+    changed = server.patch(POD_TEMPLATES, "a", {"template": template("two")["template"]})
+
+    generations = [obj["metadata"]["generation"] for obj in (created, labelled, changed)]
+    assert generations == [1, 1, 2]
 
 
 def test_an_update_ignores_status_and_a_status_update_ignores_the_rest(server: Subject) -> None:

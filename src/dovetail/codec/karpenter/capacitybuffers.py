@@ -18,7 +18,7 @@ _UNSCHEDULABLE: Final = {"type": "PodScheduled", "status": "False", "reason": "U
 
 def decode_capacitybuffer(root: Field) -> CapacityBuffer:
     """Decode an autoscaling.x-k8s.io/v1beta1 CapacityBuffer."""
-    meta, spec = decode_metadata(root), root["spec"]
+    meta, spec, status = decode_metadata(root), root["spec"], root["status"]
     scalable = spec["scalableRef"]
     if spec.context.strict:
         _check_spec(spec)
@@ -39,8 +39,11 @@ def decode_capacitybuffer(root: Field) -> CapacityBuffer:
         deleting=meta.deleting,
         generation=meta.generation,
         resource_version=meta.resource_version,
-        conditions=decode_conditions(root["status"]["conditions"]),
-        status_replicas=root["status"]["replicas"].integer(),
+        conditions=decode_conditions(status["conditions"]),
+        status_replicas=status["replicas"].integer(),
+        status_pod_template=status["podTemplateRef"]["name"].text(),
+        status_pod_template_generation=status["podTemplateGeneration"].integer(),
+        status_strategy=status["provisioningStrategy"].text(),
     )
 
 
@@ -58,15 +61,23 @@ def _check_spec(spec: Field) -> None:
 
 def capacitybuffer_status_patch(before: CapacityBuffer, after: CapacityBuffer) -> dict[str, Any]:
     """Return a locked patch of changed status fields; empty if none changed."""
-    if (before.conditions, before.status_replicas) == (after.conditions, after.status_replicas):
+    old, new = _encode_status(before), _encode_status(after)
+    changed = {name: value for name, value in new.items() if old[name] != value}
+    if not changed:
         return {}
-    status = {
-        "conditions": encode_conditions(after.conditions, root=""),
-        "replicas": after.status_replicas,
-        "provisioningStrategy": after.strategy,
-    }
     lock = {"resourceVersion": before.resource_version}
-    return {"metadata": lock, "status": status}
+    return {"metadata": lock, "status": changed}
+
+
+def _encode_status(buffer: CapacityBuffer) -> dict[str, Any]:
+    template = buffer.status_pod_template
+    return {
+        "conditions": encode_conditions(buffer.conditions, root=""),
+        "replicas": buffer.status_replicas,
+        "podTemplateRef": {"name": template} if template else None,
+        "podTemplateGeneration": buffer.status_pod_template_generation,
+        "provisioningStrategy": buffer.status_strategy or None,
+    }
 
 
 def buffer_pods(buffer: CapacityBuffer, template: Mapping[str, Any], count: int) -> Iterator[Pod]:

@@ -84,7 +84,7 @@ class DisruptionTriggers(ControllerBase):
             pods=self._cache.pods_on(node.name) if joined is None else joined.pods,
             pod_groups=None if joined is None else joined.pod_groups,
             emptied_at=self._emptied_at.get(node.name),
-            needed_by_buffer=self._capacity_buffers.needs_node(node.name),
+            needed_by_buffer=self._capacity_buffers.needs_claim(claim.name),
         )
 
     def handle_claim(self, change: ObjectChange) -> Iterable[str]:

@@ -31,7 +31,10 @@ from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
 from dovetail.core.scheduling.work import is_complex
 from dovetail.model.karpenter.capacitybuffer import is_buffer_pod
+from dovetail.model.karpenter.condition_types import INITIALIZED
+from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import Node
 from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, UnschedulablePod
@@ -58,6 +61,10 @@ RETRY_INTERVAL: Final = timedelta(seconds=10)
 """Delay before unschedulable pods are scheduled again."""
 _ISOLATED_TIMEOUT: Final = timedelta(seconds=1)
 """Time for pods with complex specs in each pass; new pods wait meanwhile."""
+_BUFFERS: Final = "buffers"
+"""Item of a batch: the virtual pods of all CapacityBuffers."""
+_BUFFER_INTERVAL: Final = timedelta(seconds=30)
+"""Maximum age of the plan for CapacityBuffers: capacity may become free on any node."""
 _NODEPOOL_GRACE_PERIOD: Final = timedelta(seconds=30)
 """Age of a pod up to which it gets no Event while no NodePool is ready.
 
@@ -82,12 +89,13 @@ class Provisioner(ControllerBase):
         self._latency = SchedulingLatency()
         self._retries = SchedulingRetries()
         self._timeout = context.batch_settings.scheduling_timeout
+        self._planned_at: datetime | None = None
 
     def watch_buffers(self, enqueue: Callable[[str], None]) -> None:
         """Source of keys: schedule when CapacityBuffers change."""
 
         def handle_change() -> None:
-            self._batch.add("buffers", self._loop.now())
+            self._batch.add(_BUFFERS, self._loop.now())
             enqueue(SINGLETON)
 
         self._capacity_buffers.subscribe_changes(handle_change)
@@ -106,10 +114,26 @@ class Provisioner(ControllerBase):
             self._latency.record_pending(pending_pod.uid, now)
             self._batch.add(pending_pod.uid, now)
             yield SINGLETON
+        if self._capacity_buffers and (old is None or old.node_name != pod.node_name):
+            if any(map(self._capacity_buffers.has_pods, self._get_claims(pod.node_name))):
+                self._batch.add(_BUFFERS, now)  # The pod takes capacity of the buffer.
+                yield SINGLETON
+
+    def _get_claims(self, node_name: str) -> list[str]:
+        node = self._cache.node(node_name)
+        return [] if node is None else [claim.name for claim in self._cache.claims_of(node.provider_id)]
 
     def handle_claim(self, change: ObjectChange) -> Iterable[str]:
-        """Schedule soon when a NodeClaim is deleted: its pods need another node."""
+        """Schedule soon when a NodeClaim is deleted: its pods need another node.
+
+        For virtual pods of CapacityBuffers, schedule when their NodeClaim advances, too:
+        its instance may have less capacity than planned.
+        """
         old, new = change.old, change.new
+        if old is not None and new is not None and self._capacity_buffers.has_pods(new.name):
+            if _get_progress(old) != _get_progress(new):
+                self._batch.add(_BUFFERS, self._loop.now())
+                yield SINGLETON
         if old is None or old.deleting or not (new is None or new.deleting):
             return
         # Its pods were batched before. After a spot interruption, the instance terminates in
@@ -123,7 +147,7 @@ class Provisioner(ControllerBase):
         if new is None or not can_provision(new):
             return
         if old is None or not can_provision(old) or old.generation != new.generation:
-            if any(self._snapshots.get_pending_pods()):
+            if self._capacity_buffers or any(self._snapshots.get_pending_pods()):
                 self._batch.add(new.name, self._loop.now())
                 yield SINGLETON
 
@@ -140,11 +164,13 @@ class Provisioner(ControllerBase):
             self._open_batch(pods, now)
             closes = self._batch.closes_at()
             if closes is None:
-                return RequeueAfter(RETRY_INTERVAL) if self._assignments else None
+                is_waiting = self._assignments or self._capacity_buffers
+                return RequeueAfter(RETRY_INTERVAL) if is_waiting else None
             return RequeueAfter(closes - now)
         if not self._cache.has_synced():
             return SYNC_POLL
         self._batch.close()
+        self._planned_at = now
         snapshot = self._snapshots.build(now)
         self._retries.observe(snapshot)
         selection = self._retries.select(snapshot.pending_pods, now)
@@ -157,8 +183,12 @@ class Provisioner(ControllerBase):
         plan = await self._solve(snapshot, self._timeout)
 
         # Act. In-memory updates first: they must be complete before other tasks run.
-        self._capacity_buffers.record_plan(plan.existing, snapshot.pending_pods)
-        self._nominate_existing(plan.existing, {node.name: node for node in snapshot.nodes})
+        nodes = {node.name: node for node in snapshot.nodes}
+        self._capacity_buffers.record_plan(
+            [(nodes[placement.node].claim, placement.pods) for placement in plan.existing],
+            snapshot.pending_pods,
+        )
+        self._nominate_existing(plan.existing, nodes)
         errors = await self._create_claims(plan.nodes, pools)
         if selection.isolated and not errors:
             # After the NodeClaims of all other pods: these take the longest to plan.
@@ -217,10 +247,12 @@ class Provisioner(ControllerBase):
                 self._nominations.nominate(claim.provider_id, now)
 
     def _open_batch(self, pending: Sequence[Pod], now: datetime) -> None:
-        """Open a batch for pending pods and for pods on deleting nodes."""
+        """Open a batch for pending pods, pods on deleting nodes, and CapacityBuffers."""
         for pod in pending:
             self._latency.record_pending(pod.uid, now)
             self._batch.add(pod.uid, now)
+        if self._capacity_buffers and (self._planned_at or now) + _BUFFER_INTERVAL <= now:
+            self._batch.add(_BUFFERS, now)
         for node in self._cache.joined_nodes():
             if not node.deleting or is_awaiting_replacement(node, self._cache):
                 continue
@@ -248,6 +280,7 @@ class Provisioner(ControllerBase):
         claim = build_planned_claim(node, pool, name=name)
         # Before the write: the watch event of the NodeClaim must find its pods assigned.
         self._assignments.assign(name, node.pods)
+        self._capacity_buffers.record_launch(name, node.pods)
         await self._kube.create(NODE_CLAIMS, encode_nodeclaim(claim))
         self._log.info(
             "created nodeclaim",
@@ -373,6 +406,11 @@ def controller(context: ControllerContext) -> Controller:
 def _has_waited(pod: Pod, now: datetime) -> bool:
     """Return True if a pod has waited long enough for NodePools to become ready."""
     return pod.created is None or now - pod.created >= _NODEPOOL_GRACE_PERIOD
+
+
+def _get_progress(claim: NodeClaim) -> tuple[bool, bool]:
+    """Return whether the instance of a NodeClaim is known, and its node is initialized."""
+    return bool(claim.provider_id), is_true(claim.conditions, INITIALIZED)
 
 
 def _without_buffer_pods(pods: Iterable[Pod]) -> list[Pod]:

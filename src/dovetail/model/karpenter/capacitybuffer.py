@@ -20,6 +20,9 @@ class ScalableRef(msgspec.Struct, frozen=True):
     kind: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.group}/{self.kind}" if self.group else self.kind
+
 
 class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     """An autoscaling.x-k8s.io/v1beta1 CapacityBuffer."""
@@ -40,6 +43,10 @@ class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Conditions = NO_CONDITIONS
     status_replicas: int | None = None
     """``status.replicas``: number of pods to reserve capacity for, as last written."""
+    status_pod_template: str = ""
+    """``status.podTemplateRef``: the PodTemplate in use; empty for a ``scalable_ref``."""
+    status_pod_template_generation: int | None = None
+    status_strategy: str = ""
 
     @property
     def key(self) -> str:

@@ -51,3 +51,13 @@ class WorkloadController(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     selector: LabelSelector | None = None
+    generation: int = 0
+    """``metadata.generation``: increases with each change of its spec."""
+
+
+class TemplateVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A Deployment or PodTemplate, without its pod template: whether that has changed."""
+
+    namespace: str
+    name: str
+    generation: int = 0

@@ -192,6 +192,11 @@ class ClusterCache:
         namespace, _, name = key.partition("/")
         return store.get(name, namespace)
 
+    def buffers(self) -> Collection[CapacityBuffer]:
+        """Return all CapacityBuffers; KeyError if their feature gate is off."""
+        store: Store[CapacityBuffer] = self.stores[kinds.CAPACITY_BUFFERS]
+        return store.all()
+
     def pdbs_for(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """Return the PodDisruptionBudgets that select a pod."""
         return tuple(

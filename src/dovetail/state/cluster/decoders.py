@@ -9,6 +9,7 @@ from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import capacitybuffers, nodeclaims, nodeclasses, nodeoverlays, nodepools
 from dovetail.codec.kube import nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
+from dovetail.model.kube.workloads import TemplateVersion
 from dovetail.model.settings import FeatureGates
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
@@ -34,7 +35,21 @@ def _decode_attachment(root: Field) -> VolumeAttachment:
 
 
 def _decode_controller(decode: Callable[[Field], workloads.Workload]) -> Callable[[Field], Any]:
-    return lambda root: workloads.workload_controller(decode(root))
+    def decode_controller(root: Field) -> Any:
+        controller = workloads.workload_controller(decode(root))
+        generation = root["metadata"]["generation"].integer() or 0
+        return controller and msgspec.structs.replace(controller, generation=generation)
+
+    return decode_controller
+
+
+def _decode_template_version(root: Field) -> TemplateVersion:
+    meta = root["metadata"]
+    return TemplateVersion(
+        namespace=meta["namespace"].text(),
+        name=meta["name"].text(),
+        generation=meta["generation"].integer() or 0,
+    )
 
 
 DECODERS: dict[Resource, Callable[[Field], Any]] = {
@@ -56,13 +71,20 @@ DECODERS: dict[Resource, Callable[[Field], Any]] = {
     kinds.VOLUME_ATTACHMENTS: _decode_attachment,
     kinds.NODE_OVERLAYS: nodeoverlays.decode_nodeoverlay,
     kinds.CAPACITY_BUFFERS: capacitybuffers.decode_capacitybuffer,
+    kinds.DEPLOYMENTS: _decode_template_version,
+    kinds.POD_TEMPLATES: _decode_template_version,
 }
 """The cached kinds."""
 
 
 def cached_resources(gates: FeatureGates) -> Iterator[Resource]:
     """Return the kinds to cache; CRDs behind a disabled feature gate need not be installed."""
-    switched = {kinds.NODE_OVERLAYS: gates.NodeOverlay, kinds.CAPACITY_BUFFERS: gates.CapacityBuffer}
+    switched = {
+        kinds.NODE_OVERLAYS: gates.NodeOverlay,
+        kinds.CAPACITY_BUFFERS: gates.CapacityBuffer,
+        kinds.DEPLOYMENTS: gates.CapacityBuffer,
+        kinds.POD_TEMPLATES: gates.CapacityBuffer,
+    }
     return (resource for resource in DECODERS if switched.get(resource, True))
 
 
