@@ -6,15 +6,21 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.errors import DovetailError, InvalidInputError
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.leaderelection.lease import NotLeaderError
+from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodeoverlay import NodeOverlay
+from dovetail.model.karpenter.nodepool import NodePool, NodeTemplate
+from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import Resources
+from dovetail.model.labels import INSTANCE_TYPE, NODEPOOL
 from dovetail.operator.virtual.account import AccountServer, AccountSettings, VirtualAccount
 from dovetail.operator.virtual.client import AccountClient, VirtualCloudProvider
 from dovetail.operator.virtual.cloud import check_no_real_nodes
@@ -44,6 +50,7 @@ class AccountEnvironment:
         self.classes = {READY.name: READY}
         self.may_write = True
         self.client = AccountClient(url, cluster="test", fence=self._guard)
+        self.overlays = NodeOverlays(enabled=True)
         unavailable = UnavailableOfferings()
         provider = InstanceTypeProvider(
             CATALOG.instance_types_in("us-east-1"),
@@ -57,11 +64,15 @@ class AccountEnvironment:
             unavailable=unavailable,
             loop=AsyncioEventLoop(),
             node_class=self.classes.get,
-            overlays=NodeOverlays(enabled=False),
+            overlays=self.overlays,
         )
 
     def nodes(self) -> list[Object]:
         return list(self.api.list(NODES).items)
+
+    def allocatable(self) -> dict[str, str]:
+        """Return the allocatable resources of the first node."""
+        return dict(self.nodes()[0]["status"].get("allocatable", {})) if self.nodes() else {}
 
     def phase(self, pod: str) -> str:
         return str(self.api.get(PODS, pod, "default")["status"].get("phase"))
@@ -105,6 +116,34 @@ def run_in_environment(work: Callable[[AccountEnvironment], Awaitable[None]]) ->
 def a_bound_pod(node: str) -> Object:
     spec = {"nodeName": node, "containers": [{"name": "main", "image": "app"}]}
     return {"metadata": {"name": "web"}, "spec": spec}
+
+
+def test_nodeoverlays_change_prices_and_capacity_of_virtual_instances() -> None:
+    async def work(env: AccountEnvironment) -> None:
+        types = RequirementSpec(INSTANCE_TYPE, Operator.IN, ("m5.large", "m6i.24xlarge"))
+        large = RequirementSpec(INSTANCE_TYPE, Operator.IN, ("m6i.24xlarge",))
+        pool = NodePool(name="default", template=NodeTemplate(node_class=CLAIM.node_class))
+        claim = replace(CLAIM, labels=FrozenDict({NODEPOOL: "default"}), requirements=(types,))
+        cheap = NodeOverlay(name="cheap", requirements=(large,), price="0.01")
+        device = NodeOverlay(name="device", capacity=Resources({"example.com/device": 2}))
+        env.overlays.update((cheap, device), [pool.name])
+        env.cloud.instance_types(pool)
+
+        cheapest = await env.cloud.create(claim)
+        (launch,) = await env.client.launches()
+        await until(lambda: "example.com/device" in env.allocatable())
+        devices = env.allocatable()["example.com/device"]
+        env.overlays.update((), [])
+        without = await env.cloud.create(replace(claim, name="default-y", uid="uid-2"))
+
+        assert cheapest.instance_type == "m6i.24xlarge"
+        assert launch.price == 0.01
+        assert cheapest.capacity["example.com/device"] == 2
+        assert devices == "2"
+        assert without.instance_type == "m5.large"
+        assert "example.com/device" not in without.capacity
+
+    run_in_environment(work)
 
 
 def test_a_virtual_instance_joins_runs_pods_and_terminates() -> None:

@@ -33,6 +33,7 @@ from dovetail.simulator.instance import BootedInstance
 from dovetail.simulator.kubelet.kubelets import Kubelets
 from dovetail.simulator.latencies import CloudLatencies
 from dovetail.simulator.rest.real_time import RealTimeRunner
+from dovetail.state.instancetypes.nodeoverlays import NodeOverlays
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering, UnavailableOfferings
 
 _QPS, _BURST = 2_000.0, 2_000
@@ -78,6 +79,8 @@ class VirtualAccount:
         self._classes: dict[str, EC2NodeClass] = {}
         """Node classes as controllers last sent them."""
         self._providers: dict[str, SimulatedCloudProvider] = {}
+        self._overlays: dict[str, NodeOverlays] = {}
+        """Cluster → NodeOverlays as its controllers last sent them."""
         self.ec2 = Ec2Account(
             self._clock,
             region=settings.catalog.regions[settings.region],
@@ -146,6 +149,7 @@ class VirtualAccount:
                 prices=self._settings.prices,
                 node_class=self._classes.get,
                 unavailable=self._unavailable,
+                overlays=self._overlays.setdefault(cluster, NodeOverlays(enabled=True)),
                 cluster=cluster,
                 kubelet_expressions=self._settings.kubelet_expressions,
             )
@@ -155,6 +159,7 @@ class VirtualAccount:
         provider = self._provider(request.cluster)
         match method:
             case "create":
+                self._set_overlays(request)
                 instance = await provider.create(request.required_claim)
                 return Response(instance=instance, unavailable=self._list_unavailable())
             case "delete":
@@ -174,6 +179,14 @@ class VirtualAccount:
             case "launches":
                 return Response(launches=tuple(self.ec2.billing.launches))
         return Response()
+
+    def _set_overlays(self, request: Request) -> None:
+        """Apply the NodeOverlays of the caller: they change which offering is the cheapest."""
+        overlays = self._overlays[request.cluster]
+        if request.pool is None:
+            overlays.update((), ())
+        else:
+            overlays.set_for_pool(request.pool, request.overlays)
 
     def _list_unavailable(self) -> tuple[UnavailableOffering, ...]:
         return tuple(sorted(self._unavailable.get(self._loop.now())))

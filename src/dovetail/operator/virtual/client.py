@@ -77,7 +77,9 @@ class VirtualCloudProvider(BaseCloudProvider):
         self._unavailable = unavailable
 
     async def create(self, claim: NodeClaim) -> Instance:
-        return (await self._call_for_claim(claim, "create")).required_instance
+        pool, overlays = self._overlays.get_for_claim(claim) or (None, ())
+        response = await self._call_for_claim(claim, "create", pool=pool, overlays=overlays)
+        return response.required_instance
 
     async def delete(self, provider_id: str) -> None:
         await self._call("delete", provider_id=provider_id)
@@ -97,9 +99,9 @@ class VirtualCloudProvider(BaseCloudProvider):
     async def delete_nodeclass_resources(self, node_class: dict[str, Any]) -> None:
         """Do nothing: a virtual account has no resources per node class."""
 
-    async def _call_for_claim(self, claim: NodeClaim, method: str) -> Response:
+    async def _call_for_claim(self, claim: NodeClaim, method: str, **fields: Any) -> Response:
         node_class = self._node_class(claim.node_class.name)
-        return await self._call(method, claim=claim, node_class=node_class)
+        return await self._call(method, claim=claim, node_class=node_class, **fields)
 
     async def _call(self, method: str, **fields: Any) -> Response:
         response = await self._account.call(method, **fields)

@@ -10,6 +10,8 @@ from dovetail.errors import DovetailError
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodeoverlay import NodeOverlay
+from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.ports.cloudprovider import (
     CloudError,
     CreateError,
@@ -49,6 +51,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     claim: NodeClaim | None = None
     node_class: EC2NodeClass | None = None
     """Node class of the claim, as the caller has it."""
+    pool: NodePool | None = None
+    """NodePool of the claim, if NodeOverlays apply to it."""
+    overlays: tuple[NodeOverlay, ...] = ()
     provider_id: str = ""
     node_class_object: dict[str, Any] = {}
     """Node class as an API object, for ``resolve``."""

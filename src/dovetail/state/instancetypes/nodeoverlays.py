@@ -63,9 +63,7 @@ class NodeOverlays:
         self._base_types[pool.name] = types
         if pool.name not in self._validated_pools:
             return ()
-        cached = self._by_pool.get(pool.name)
-        if cached is None or cached.pool.template.labels != pool.template.labels:
-            cached = self._by_pool[pool.name] = _PoolOverlay(pool, (), (), {})
+        cached = self._get_pool(pool)
         if cached.base_types is not types:
             cached.types = tuple(self._apply_to_type(cached, pool, instance_type) for instance_type in types)
             cached.base_types = types
@@ -75,6 +73,25 @@ class NodeOverlays:
         """Return instance types with the overlays of a NodeClaim's NodePool, if validated."""
         cached = self._by_pool.get(claim.pool)
         return types if cached is None else self.apply(cached.pool, types)
+
+    def get_for_claim(self, claim: NodeClaim) -> tuple[NodePool, tuple[NodeOverlay, ...]] | None:
+        """Return the NodePool of a claim and all valid overlays, for ``set_for_pool``.
+
+        None if overlays are disabled or not validated for the NodePool.
+        """
+        cached = self._by_pool.get(claim.pool)
+        return None if cached is None else (cached.pool, self._overlays)
+
+    def set_for_pool(self, pool: NodePool, valid: tuple[NodeOverlay, ...]) -> None:
+        """Set the overlays that another process has validated, and one of its NodePools."""
+        self.update(valid, {*self._validated_pools, pool.name})
+        self._get_pool(pool)
+
+    def _get_pool(self, pool: NodePool) -> _PoolOverlay:
+        cached = self._by_pool.get(pool.name)
+        if cached is None or cached.pool.template.labels != pool.template.labels:
+            cached = self._by_pool[pool.name] = _PoolOverlay(pool, (), (), {})
+        return cached
 
     def _apply_to_type(self, cached: _PoolOverlay, pool: NodePool, base: InstanceType) -> InstanceType:
         before = cached.by_name.get(base.name)
