@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 
 from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.rest.listener import ConnectionLimits
 from dovetail.simulator.rest.pod_logs import LogSource
 from dovetail.simulator.rest.sandbox import encode_kubeconfig
 from dovetail.simulator.rest.server import Server
@@ -51,13 +52,19 @@ class Response(NamedTuple):
 class Cluster:
     """A served API server; ``run`` calls a function on its thread."""
 
-    def __init__(self, *, logs: LogSource | None = None, api: ApiServer | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        logs: LogSource | None = None,
+        api: ApiServer | None = None,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
+    ) -> None:
         self.clock = Clock()
         self.api = api or ApiServer(now=self.clock.now)
         self.writes = 0
         self._loop = asyncio.new_event_loop()
         self._server = Server(
-            self.api, token=TOKEN, now=self.clock.now, on_write=self._record_write, logs=logs
+            self.api, token=TOKEN, now=self.clock.now, on_write=self._record_write, logs=logs, limits=limits
         )
         self._connection: http.client.HTTPSConnection | None = None
         self._thread = Thread(target=self._loop.run_forever, daemon=True)
@@ -118,8 +125,13 @@ class Cluster:
 
 
 @contextmanager
-def serve_cluster(*, logs: LogSource | None = None, api: ApiServer | None = None) -> Iterator[Cluster]:
-    cluster = Cluster(logs=logs, api=api)
+def serve_cluster(
+    *,
+    logs: LogSource | None = None,
+    api: ApiServer | None = None,
+    limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
+) -> Iterator[Cluster]:
+    cluster = Cluster(logs=logs, api=api, limits=limits)
     try:
         yield cluster
     finally:

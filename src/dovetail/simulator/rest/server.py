@@ -13,6 +13,7 @@ from dovetail.ports.kube_errors import ApiError, InternalError, RequestEntityToo
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.rest.certificate import create_certificate
 from dovetail.simulator.rest.encoding.responses import status_response
+from dovetail.simulator.rest.listener import ConnectionLimits, Listener
 from dovetail.simulator.rest.pod_logs import LogSource
 from dovetail.simulator.rest.router import Router
 
@@ -22,6 +23,8 @@ _MAX_BODY: Final = 3 << 20
 _HEALTH_PATHS: Final = ("/healthz", "/livez", "/readyz")
 _SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds for responses in flight when the server stops."""
+_BODY_TIMEOUT: Final = 30.0
+"""Seconds for the body of a request."""
 _TLS_CLOSE_TIMEOUT: Final = 0.05
 """Seconds for clients to answer the TLS close_notify."""
 
@@ -44,14 +47,16 @@ class Server:
         now: Callable[[], datetime],
         on_write: Callable[[], None] = lambda: None,
         logs: LogSource | None = None,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
     ) -> None:
         if not token:
             raise ValueError("the token is empty: every client would be authenticated")
         self._bearer = f"Bearer {token}".encode()
         self._certificate = create_certificate(_LOOPBACK)
         self._router = Router(api, now=now, on_write=on_write, logs=logs)
+        self._limits = limits
         self._runner: web.AppRunner | None = None
-        self._listening: asyncio.Server | None = None
+        self._listener: Listener | None = None
 
     @property
     def certificate(self) -> str:
@@ -72,17 +77,16 @@ class Server:
         await self._runner.setup()
         # setup() has created the server.
         web_server = cast(web.Server, self._runner.server)
-        self._listening = await asyncio.get_running_loop().create_server(
-            web_server, _LOOPBACK, port, ssl=self._certificate.context()
-        )
-        return int(self._listening.sockets[0].getsockname()[1])
+        self._listener = Listener(web_server, self._certificate.context(), self._limits)
+        return self._listener.start(_LOOPBACK, port)
 
     async def stop(self) -> None:
         """Close all watches and followed logs, and stop listening."""
         self._router.close()
         if self._runner is None:
             return
-        await self._stop_listening()
+        if self._listener is not None:
+            await self._listener.close()
         web_server = self._runner.server
         connections = web_server.connections if web_server is not None else ()
         transports = [connection.transport for connection in connections if connection.transport is not None]
@@ -95,30 +99,25 @@ class Server:
             await asyncio.sleep(0)
         self._runner = None
 
-    async def _stop_listening(self) -> None:
-        """Stop accepting connections, after those just accepted have their transport.
-
-        asyncio leaks a socket that it has accepted if its server is closed before the
-        transport exists (CPython issue 109564).
-        """
-        if self._listening is None:
-            return
-        for socket in self._listening.sockets:
-            asyncio.get_running_loop().remove_reader(socket.fileno())
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        self._listening.close()
-
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        with cast(Listener, self._listener).track_request(request):
+            return await self._respond(request)
+
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
         if request.path.rstrip("/") in _HEALTH_PATHS:
             return web.Response(text="ok")
         try:
             self._authenticate(request)
+            if request.can_read_body:
+                async with asyncio.timeout(_BODY_TIMEOUT):
+                    await request.read()  # aiohttp keeps the body for later reads.
             return await self._router.handle(request)
         except ApiError as error:
             return status_response(error)
         except web.HTTPRequestEntityTooLarge:
             return status_response(RequestEntityTooLarge(f"Request entity too large: limit is {_MAX_BODY}"))
+        except TimeoutError as error:
+            raise web.HTTPRequestTimeout(text="the request body did not arrive in time") from error
         except (ConnectionError, web.HTTPException):
             raise
         except Exception:  # noqa: BLE001 - the client gets a Status for every error
