@@ -224,7 +224,7 @@ class _Runner:
         try:
             result = await self._controller.reconciler.reconcile(key)
         except Conflict:
-            # Stale read: another writer was first, and its watch event is about to arrive.
+            # Stale read: another writer was first, and the cache now has its write.
             # This is normal operation, so it is not logged.
             self._queue.requeue_with_backoff(key, self._loop.now())
         except DovetailError as error:

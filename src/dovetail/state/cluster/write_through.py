@@ -1,11 +1,12 @@
 """Write-through: own writes are in the cluster cache before the watch reports them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from dovetail.ports.api_resources import PODS, Resource
 from dovetail.ports.kube_client import KubeClient, Object
-from dovetail.ports.kube_errors import NotFound
+from dovetail.ports.kube_errors import ApiError, Conflict, NotFound
 from dovetail.state.cluster.cache import ClusterCache
 
 
@@ -13,7 +14,8 @@ class WriteThroughClient:
     """A ``KubeClient`` that applies every response of the API server to the cache.
 
     Without it a controller would act twice on stale state: launch a second node
-    for pods whose first NodeClaim the watch has not reported yet.
+    for pods whose first NodeClaim the watch has not reported yet. After a conflict
+    the cache has the object that another client wrote.
     """
 
     def __init__(self, client: KubeClient, cache: ClusterCache) -> None:
@@ -38,7 +40,11 @@ class WriteThroughClient:
         *,
         subresource: str = "",
     ) -> Object:
-        answer = await self._client.patch(resource, name, patch, namespace, subresource=subresource)
+        try:
+            answer = await self._client.patch(resource, name, patch, namespace, subresource=subresource)
+        except Conflict:
+            await self._refresh(resource, name, namespace)
+            raise
         meta = answer["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and resource is not PODS:
             # The patch removed the last finalizer, and with it the object.
@@ -69,6 +75,18 @@ class WriteThroughClient:
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         await self._client.evict(name, namespace, uid=uid)
+
+    async def _refresh(self, resource: Resource, name: str, namespace: str) -> None:
+        """Read an object that is newer than the cache, so that a retry is based on it.
+
+        A list of one object, because controllers may list every cached kind.
+        """
+        if resource not in self._cache.stores:
+            return
+        fields = f"metadata.name={name}" + (f",metadata.namespace={namespace}" if namespace else "")
+        with suppress(ApiError):  # The watch reports the object, too.
+            for obj in await self._client.list(resource, fields=fields):
+                self._cache.apply_response(resource, obj)
 
     def _get_uid(self, resource: Resource, name: str, namespace: str) -> str:
         table = self._cache.stores.get(resource)

@@ -61,7 +61,7 @@ class LifecycleController(ControllerBase):
                 return await self._finalizer.finalize(claim)
             return await self._advance(claim)
         except Conflict:
-            return _CONFLICT_RETRY  # Stale read: the watch event is about to arrive.
+            return _CONFLICT_RETRY  # Another client was first; the cache has its write.
         except NotFound:
             return None  # NodeClaim or Node was deleted; its watch event follows.
 
