@@ -16,3 +16,12 @@ def reduce_collections() -> None:
     a second or more with a cluster in memory, during which nothing else runs.
     """
     gc.set_threshold(_YOUNG_THRESHOLD, 10, 10)
+
+
+def release_memory() -> None:
+    """Return memory to the operating system after many objects were freed.
+
+    A full collection also clears Python's free lists: without it, a few unused
+    tuples keep most of the freed memory.
+    """
+    gc.collect()

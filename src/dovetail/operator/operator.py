@@ -24,6 +24,7 @@ from dovetail.controllers.runtime.manager import ControllerManager
 from dovetail.host.clock import SystemClock
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
+from dovetail.host.gc import release_memory
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.client import HttpKubeClient
@@ -355,6 +356,7 @@ class InstanceTypeWarmup:
         self._cloud_provider = cloud_provider
         self._loop = loop
         self._is_scheduled = False
+        self._node_classes: frozenset[str] = frozenset()
         for resource in (EC2_NODE_CLASSES, NODE_POOLS):
             cache.subscribe(resource, self._handle_change)
 
@@ -366,9 +368,11 @@ class InstanceTypeWarmup:
     async def _warm_up(self) -> None:
         await self._loop.sleep(_WARMUP_DELAY)
         self._is_scheduled = False
-        self._cloud_provider.forget_deleted_nodeclasses(
-            [node_class.name for node_class in self._cache.node_classes()]
-        )
+        node_classes = frozenset(node_class.name for node_class in self._cache.node_classes())
+        self._cloud_provider.forget_deleted_nodeclasses(node_classes)
+        if self._node_classes - node_classes:
+            release_memory()
+        self._node_classes = node_classes
         for pool in self._cache.pools():
             self._cloud_provider.instance_types(pool)
             # Yield: dozens of node classes take longer than a lease renewal or a probe can wait.

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices, find_launch_choices
+from dovetail.core.scheduling.arrays.instance_types import forget_compiled_types
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
@@ -59,7 +60,7 @@ class InstanceTypeSource(Protocol):
 
     def instance_types(self, node_class: EC2NodeClass, *, now: datetime) -> tuple[InstanceType, ...]: ...
 
-    def retain(self, node_classes: Iterable[str]) -> None: ...
+    def retain(self, node_classes: Iterable[str]) -> bool: ...
 
 
 class BaseCloudProvider(ABC):
@@ -95,7 +96,8 @@ class BaseCloudProvider(ABC):
 
     def forget_deleted_nodeclasses(self, node_classes: Collection[str]) -> None:
         """Free the memory of instance types whose node class is not one of these."""
-        self._source.retain(node_classes)
+        if self._source.retain(node_classes):
+            forget_compiled_types()
         self._index.retain(node_classes)
 
     async def drift_reason(self, claim: NodeClaim) -> str | None:

@@ -82,6 +82,8 @@ class SnapshotBuilder:
             for claim in self._cache.pending_claims()
             if not claim.deleting
         ]
+        if not pending:
+            self._pending_claims.clear()
         return tuple(map(self._add_assigned, (*existing, *pending)))
 
     def _adjust(self, node: Node, now: datetime) -> Node:

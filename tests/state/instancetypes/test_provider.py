@@ -235,6 +235,19 @@ def test_node_classes_that_differ_in_name_role_and_user_data_share_their_types()
     assert provider.instance_types(other, now=START) is provider.instance_types(CLASS, now=START)
 
 
+def test_node_classes_with_other_capacity_share_requirements_and_offerings() -> None:
+    provider = a_provider(UnavailableOfferings())
+    small = EC2NodeClass(name="small", kubelet=KubeletConfiguration(max_pods=8))
+    types = provider.instance_types(CLASS, now=START)
+
+    others = provider.instance_types(small, now=START)
+
+    assert [other.capacity["pods"] for other in others] == [8] * len(types)
+    for instance_type, other in zip(types, others, strict=True):
+        assert other.requirements is instance_type.requirements
+        assert other.offerings is instance_type.offerings
+
+
 def test_types_of_deleted_node_classes_are_forgotten() -> None:
     provider = a_provider(UnavailableOfferings())
     small = EC2NodeClass(name="small", kubelet=KubeletConfiguration(max_pods=8))

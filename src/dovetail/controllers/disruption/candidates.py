@@ -31,7 +31,7 @@ from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.workloads import PodDisruptionBudget
-from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS
+from dovetail.ports.api_resources import NODE_POOLS, POD_DISRUPTION_BUDGETS
 from dovetail.ports.metrics import (
     DISRUPTION_ELIGIBLE_NODES,
     NODEPOOLS_ALLOWED_DISRUPTIONS,
@@ -94,6 +94,7 @@ class CandidateFinder(ControllerBase):
         self._replacements = Replacements(context.cache)
         self._eligible_counts: dict[Method, int] = {}
         self._types = InstanceTypeIndex()
+        context.cache.subscribe(NODE_POOLS, self._types.handle_nodepool)
 
     async def scan(self, method: Method, now: datetime) -> CandidateScan:
         """Return the method's candidates.
@@ -105,7 +106,6 @@ class CandidateFinder(ControllerBase):
         eligible_times: list[datetime] = []
         any_blocked = False
         context = self._get_candidate_context(now)
-        self._types.retain([pool.name for pool in self._cache.pools()])
         for number, name in enumerate([claim.name for claim in self._cache.claims()], 1):
             if number % NODES_PER_SLICE == 0:
                 await self._loop.sleep(timedelta())

@@ -42,6 +42,7 @@ class DriftController(ControllerBase):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._types = InstanceTypeIndex()
+        context.cache.subscribe(NODE_POOLS, self._types.handle_nodepool)
         self._type_checked: dict[str, datetime] = {}
         """NodeClaim → when its instance type was last offered."""
 
@@ -92,7 +93,6 @@ class DriftController(ControllerBase):
         is_young = claim.created is None or now - claim.created < _MIN_AGE
         if is_young or (checked_at is not None and now - checked_at < _TYPE_CHECK_INTERVAL):
             return None
-        self._types.retain([pool.name for pool in self._cache.pools()])
         types = self._types.by_name(pool.name, self._cloud_provider.instance_types(pool))
         if not types:
             return None  # The catalog is not loaded yet.

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.state.cluster.store import ObjectChange
 
 
 class InstanceTypeIndex:
@@ -19,6 +20,11 @@ class InstanceTypeIndex:
         index = {instance_type.name: instance_type for instance_type in types}
         self._indexes[owner] = (types, index)
         return index
+
+    def handle_nodepool(self, change: ObjectChange) -> None:
+        """Event handler: forget a NodePool that is deleted."""
+        if change.new is None:
+            self._indexes.pop(change.old.name, None)
 
     def retain(self, owners: Collection[str]) -> None:
         """Forget all other owners, and with them their types."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -25,9 +26,11 @@ from dovetail.state.instancetypes.unavailable_offerings import (
     is_unavailable,
 )
 
+_TYPES_PER_PART: Final = 100
+
 
 class _CachedTypes(msgspec.Struct, kw_only=True):
-    """Instance types of all node classes with one fingerprint: 7 MB."""
+    """Instance types of all node classes with one fingerprint: 1 to 7 MB."""
 
     fingerprint: EC2NodeClass
     """The fields that instance types depend on."""
@@ -114,10 +117,12 @@ class InstanceTypeProvider:
             if any(offering.available or offering.price_missing for offering in instance_type.offerings)
         )
 
-    def retain(self, node_classes: Iterable[str]) -> None:
-        """Forget the types of all other node classes."""
-        for name in self._cached.keys() - set(node_classes):
+    def retain(self, node_classes: Iterable[str]) -> bool:
+        """Forget the types of all other node classes; return True if there were any."""
+        deleted = self._cached.keys() - set(node_classes)
+        for name in deleted:
             del self._cached[name]
+        return bool(deleted)
 
     @property
     def kubelet_check(self) -> Callable[[EC2NodeClass], Iterable[Failure]] | None:
@@ -144,14 +149,22 @@ class InstanceTypeProvider:
     def _build(
         self, node_class: EC2NodeClass, fingerprint: EC2NodeClass, memory: Mapping[str, int]
     ) -> _CachedTypes:
-        list_priced = build_instance_types(
-            self._catalog,
-            region=self._region,
-            node_class=node_class,
-            prices=self._prices,
-            settings=self._settings,
-            observed_memory=memory,
-        )
+        known = [
+            {instance_type.name: instance_type for instance_type in entry.list_priced}
+            for entry in {id(entry): entry for _, entry in self._cached.values()}.values()
+        ]
+        list_priced: tuple[InstanceType, ...] = ()
+        # In parts: the memory of equal requirements and offerings is used again for the next part.
+        for first in range(0, len(self._catalog), _TYPES_PER_PART):
+            types = build_instance_types(
+                self._catalog[first : first + _TYPES_PER_PART],
+                region=self._region,
+                node_class=node_class,
+                prices=self._prices,
+                settings=self._settings,
+                observed_memory=memory,
+            )
+            list_priced += _share_parts(types, known)
         discounted = self._discounts.apply(list_priced)
         indexes = {instance_type.name: index for index, instance_type in enumerate(discounted)}
         entry = _CachedTypes(
@@ -188,6 +201,29 @@ class InstanceTypeProvider:
         entry.discounted = tuple(old if new == old else new for new, old in pairs)
         unavailable = entry.unavailable
         entry.current = tuple(_apply_unavailable(option, unavailable) for option in entry.discounted)
+
+
+def _share_parts(
+    types: Iterable[InstanceType], known: Iterable[Mapping[str, InstanceType]]
+) -> tuple[InstanceType, ...]:
+    """Return types that share equal requirements and offerings with known types.
+
+    These take six sevenths of the memory, and are equal in most node classes.
+    """
+    shared = []
+    for instance_type in types:
+        others = (by_name.get(instance_type.name) for by_name in known)
+        results = (_share_with(instance_type, other) for other in others if other is not None)
+        shared.append(next((result for result in results if result is not instance_type), instance_type))
+    return tuple(shared)
+
+
+def _share_with(new: InstanceType, known: InstanceType) -> InstanceType:
+    requirements = known.requirements if known.requirements == new.requirements else new.requirements
+    offerings = known.offerings if known.offerings == new.offerings else new.offerings
+    if requirements is new.requirements and offerings is new.offerings:
+        return new
+    return msgspec.structs.replace(new, requirements=requirements, offerings=offerings)
 
 
 def _get_fingerprint(node_class: EC2NodeClass) -> EC2NodeClass:

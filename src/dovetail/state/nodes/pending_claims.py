@@ -62,6 +62,10 @@ class PendingClaims:
             initialized=False,
         )
 
+    def clear(self) -> None:
+        """Forget all instance types."""
+        self._ranges.clear()
+
     def _get_range(self, claim: NodeClaim, types: tuple[InstanceType, ...]) -> _TypeRange:
         named = _get_type_names(claim)
         type_range = self._ranges.get(named)

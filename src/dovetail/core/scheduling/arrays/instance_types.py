@@ -138,6 +138,11 @@ def compile_instance_types(types: tuple[InstanceType, ...]) -> InstanceTypeTable
     return _compile(_Identity(types))
 
 
+def forget_compiled_types() -> None:
+    """Free all compiled tables, and with them types that nothing else uses any more."""
+    _compile.cache_clear()
+
+
 class _Identity:
     """Cache key that compares a tuple by identity and keeps it alive.
 
