@@ -16,6 +16,7 @@ from dovetail.codec.karpenter.nodeclaims import encode_nodeclaim
 from dovetail.controllers.context import ControllerBase, ControllerContext
 from dovetail.controllers.event_reasons import FAILED_SCHEDULING, NO_COMPATIBLE_INSTANCE_TYPES, NOMINATED
 from dovetail.controllers.provisioning.batch_window import Batch
+from dovetail.controllers.provisioning.displaced_pods import DisplacedPods
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
 from dovetail.core.pod.eligibility import is_reschedulable
@@ -84,6 +85,7 @@ class Provisioner(ControllerBase):
         self._executor = context.executor
         self._random = context.random
         self._pod_events = PodSchedulingEvents(context)
+        self._displaced_pods = DisplacedPods(context)
         self._settings = context.scheduling_settings
         self._batch = Batch(context.batch_settings)
         self._latency = SchedulingLatency()
@@ -109,27 +111,37 @@ class Provisioner(ControllerBase):
         pending = [pod] if is_provisionable(pod) and not self._assignments.is_assigned(pod) else []
         if pod.node_name and (old is None or not old.node_name):
             pending = self._assignments.release_displaced(pod.node_name)
-        now = self._loop.now()
-        for pending_pod in pending:
-            self._latency.record_pending(pending_pod.uid, now)
-            self._batch.add(pending_pod.uid, now)
+        if self._add_to_batch(pending):
             yield SINGLETON
         if self._capacity_buffers and (old is None or old.node_name != pod.node_name):
             if any(map(self._capacity_buffers.has_pods, self._get_claims(pod.node_name))):
-                self._batch.add(_BUFFERS, now)  # The pod takes capacity of the buffer.
+                # The pod takes capacity of the buffer.
+                self._batch.add(_BUFFERS, self._loop.now())
                 yield SINGLETON
 
     def _get_claims(self, node_name: str) -> list[str]:
         node = self._cache.node(node_name)
         return [] if node is None else [claim.name for claim in self._cache.claims_of(node.provider_id)]
 
+    def _add_to_batch(self, pods: Sequence[Pod]) -> bool:
+        now = self._loop.now()
+        for pod in pods:
+            self._latency.record_pending(pod.uid, now)
+            self._batch.add(pod.uid, now)
+        return bool(pods)
+
     def handle_claim(self, change: ObjectChange) -> Iterable[str]:
         """Schedule soon when a NodeClaim is deleted: its pods need another node.
 
-        For virtual pods of CapacityBuffers, schedule when their NodeClaim advances, too:
-        its instance may have less capacity than planned.
+        A NodeClaim that becomes initialized may have less room than planned. For virtual
+        pods of CapacityBuffers, schedule whenever their NodeClaim advances: its instance
+        may have less capacity than planned.
         """
         old, new = change.old, change.new
+        if new is not None and _became_initialized(old, new):
+            node = self._cache.joined_node(new.provider_id)
+            self._add_to_batch(self._assignments.release_displaced(node.name) if node is not None else [])
+            yield SINGLETON  # Also schedules the check of pods that are not bound in time.
         if old is not None and new is not None and self._capacity_buffers.has_pods(new.name):
             if _get_progress(old) != _get_progress(new):
                 self._batch.add(_BUFFERS, self._loop.now())
@@ -159,13 +171,14 @@ class Provisioner(ControllerBase):
         if closes is not None and closes > now:
             return RequeueAfter(closes - now)
         self._update_assignments(now)
+        await self._displaced_pods.release(now)
         pods = sorted(self._snapshots.get_pending_pods(), key=lambda pod: pod.key)
         if closes is None:
             self._open_batch(pods, now)
             closes = self._batch.closes_at()
             if closes is None:
                 is_waiting = self._assignments or self._capacity_buffers
-                return RequeueAfter(RETRY_INTERVAL) if is_waiting else None
+                return RequeueAfter(self._retry_interval(now)) if is_waiting else None
             return RequeueAfter(closes - now)
         if not self._cache.has_synced():
             return SYNC_POLL
@@ -208,7 +221,7 @@ class Provisioner(ControllerBase):
         if errors:
             # Created NodeClaims are in the cache; the retry schedules the remaining pods.
             raise errors[0]
-        return RequeueAfter(timedelta() if plan.postponed else RETRY_INTERVAL)
+        return RequeueAfter(timedelta() if plan.postponed else self._retry_interval(now))
 
     async def _solve(self, snapshot: ClusterSnapshot, timeout: timedelta) -> Plan:
         """Run the solver for a limited time and record the pods without a node.
@@ -238,6 +251,10 @@ class Provisioner(ControllerBase):
         self._nominate_existing(plan.existing, {node.name: node for node in snapshot.nodes})
         pools = {pool.name: pool for pool in snapshot.nodepools}
         return plan, await self._create_claims(plan.nodes, pools)
+
+    def _retry_interval(self, now: datetime) -> timedelta:
+        check_at = self._displaced_pods.next_check_at(now)
+        return RETRY_INTERVAL if check_at is None else max(min(RETRY_INTERVAL, check_at - now), timedelta())
 
     def _update_assignments(self, now: datetime) -> None:
         """Expire assignments; nominate the nodes of the others, so that none is disrupted."""
@@ -401,6 +418,11 @@ def controller(context: ControllerContext) -> Controller:
         ),
         sources=(reconciler.watch_buffers,),
     )
+
+
+def _became_initialized(old: NodeClaim | None, new: NodeClaim) -> bool:
+    was_initialized = old is not None and is_true(old.conditions, INITIALIZED)
+    return not was_initialized and is_true(new.conditions, INITIALIZED)
 
 
 def _has_waited(pod: Pod, now: datetime) -> bool:

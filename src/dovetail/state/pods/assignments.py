@@ -21,8 +21,14 @@ of a large plan one after the other.
 NOMINATED_BINDING_TIMEOUT = timedelta(minutes=5)
 """The same while one of the pods is still nominated for the node.
 
-kube-scheduler clears the nomination of a pod that it rejects, so these pods have not
-been tried yet. After five minutes it retries every pod.
+kube-scheduler clears the nomination of a pod that it rejects, so these pods may not
+have been tried yet. After five minutes it retries every pod.
+"""
+OVERDUE_AFTER = timedelta(seconds=10)
+"""Time after initialization from which it is checked that a node still accepts its pods.
+
+Equal to the longest backoff of kube-scheduler. A pod that it rejects may keep its
+nomination for minutes: changes of a node that do not help a pod cause no new attempt.
 """
 
 
@@ -101,11 +107,30 @@ class PodAssignments:
                 if not untried or has_been_initialized_for(claim, now, after=NOMINATED_BINDING_TIMEOUT):
                     self.release(waiting)
 
+    def overdue(self, now: datetime) -> dict[str, tuple[Pod, ...]]:
+        """Return provider ID → assigned pods that should have been bound by now."""
+        overdue = {}
+        for name in self._pods_by_claim:
+            claim = self._cache.claim(name)
+            if claim is not None and has_been_initialized_for(claim, now, after=OVERDUE_AFTER):
+                waiting = tuple(pod for pod in self.pods_of(name) if not pod.node_name)
+                if waiting:
+                    overdue[claim.provider_id] = waiting
+        return overdue
+
+    def next_overdue_at(self, now: datetime) -> datetime | None:
+        """Return when the pods of the next node become overdue; None if none will."""
+        claims = (self._cache.claim(name) for name in self._pods_by_claim)
+        initialized = (_initialized_at(claim) for claim in claims if claim is not None)
+        due = (since + OVERDUE_AFTER for since in initialized if since is not None)
+        return min((at for at in due if at > now), default=None)
+
     def release_displaced(self, node_name: str) -> list[Pod]:
         """Remove and return the assigned pods that no longer fit their node.
 
         kube-scheduler does not know assignments: it may fill a node with pods that
-        were assigned elsewhere.
+        were assigned elsewhere. Pods of DaemonSets, which are bound before the node
+        is initialized, may be larger than planned.
         """
         node = self._cache.node(node_name)
         claims = self._cache.claims_of(node.provider_id) if node is not None else ()
@@ -185,7 +210,11 @@ def _is_finished(pod: Pod) -> bool:
 
 def has_been_initialized_for(claim: NodeClaim, now: datetime, after: timedelta = BINDING_TIMEOUT) -> bool:
     """Return True if a NodeClaim has been initialized for a time."""
-    if not is_true(claim.conditions, INITIALIZED):
-        return False
-    since = claim.conditions[INITIALIZED].last_transition_time
+    since = _initialized_at(claim)
     return since is not None and since + after <= now
+
+
+def _initialized_at(claim: NodeClaim) -> datetime | None:
+    if not is_true(claim.conditions, INITIALIZED):
+        return None
+    return claim.conditions[INITIALIZED].last_transition_time
