@@ -1,0 +1,65 @@
+"""Pods that kube-scheduler refuses on the node that was launched for them."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.cluster import wait_for
+from tests.live.control_plane import ControlPlane
+from tests.live.replicas import Installation, a_deployment, a_pool, run_installation
+
+STARTUP_TAINT = {"key": "example.com/agent-not-ready", "effect": "NoSchedule"}
+
+
+@pytest.fixture
+def installation(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]:
+    with run_installation(control_plane, tmp_path) as installation:
+        yield installation
+
+
+def test_pod_refused_on_its_new_node_gets_another_within_seconds(installation: Installation) -> None:
+    """Another pod takes the room before initialization, as a DaemonSet pod larger than planned."""
+    pool = a_pool(consolidate_after="300s")
+    pool["spec"]["template"]["spec"]["startupTaints"] = [STARTUP_TAINT]
+    installation.cluster.apply(pool, a_deployment("planned", 1, cpu="1500m"))
+    installation.start_replica("--disable-leader-election")
+    wait_for("the node is registered", lambda: registered_nodes(installation), seconds=60)
+    (first,) = registered_nodes(installation)
+
+    installation.cluster.apply(a_pod_on(first, cpu="1500m"))
+    remove_startup_taint(installation, first)
+    initialized = time.monotonic()
+    wait_for("a second node is launched", lambda: len(installation.claims()) == 2, seconds=60)
+    took = time.monotonic() - initialized
+    wait_for("the second node is registered", lambda: len(registered_nodes(installation)) == 2, seconds=60)
+    (second,) = registered_nodes(installation) - {first}
+    remove_startup_taint(installation, second)
+    wait_for("the pod is ready", lambda: installation.ready_replicas("planned") == 1, seconds=60)
+
+    assert took < 20, "one batch window and ten seconds"
+    assert len(installation.launches()) == 2
+
+
+def registered_nodes(installation: Installation) -> set[str]:
+    return {
+        node["metadata"]["name"]
+        for node in installation.nodes()
+        if node["metadata"]["labels"].get("karpenter.sh/registered") == "true"
+    }
+
+
+def remove_startup_taint(installation: Installation, node: str) -> None:
+    installation.cluster.kubectl("taint", "node", node, f"{STARTUP_TAINT['key']}:NoSchedule-")
+
+
+def a_pod_on(node: str, *, cpu: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [container]},
+    }
