@@ -288,3 +288,93 @@ def test_a_changed_daemonset_has_no_newest_pod() -> None:
         ("agent", None)
     ]
     assert len(result.snapshot.nodes[0].pods) == 1
+
+
+LIMITS = """
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits, namespace: default}
+spec: {limits: [{type: Container, defaultRequest: {cpu: 700m}, max: {cpu: "1"}}]}
+---
+"""
+
+
+def test_pods_of_manifests_get_the_default_requests_of_limit_ranges_in_the_dump() -> None:
+    manifests = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: web:1}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: alone}
+spec: {containers: [{name: main, image: web:1}]}
+"""
+    limits = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "limits", "namespace": "default", "uid": "1"},
+        "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "700m"}}]},
+    }
+    running = a_pod("runs", spec={"nodeName": "n1"}, status={"phase": "Running"})
+
+    result = take_snapshot(manifests, cluster=dump(a_node("n1"), limits, running))
+
+    requested = {pod.name: pod.spec.requests.get("cpu", 0) for pod in result.snapshot.pending_pods}
+    assert requested == {"alone": 700, "web-1": 700, "web-2": 700}
+    (node,) = result.snapshot.nodes
+    assert node.pods[0].spec.requests == read_nodes(a_node("n1"), running)[0].pods[0].spec.requests
+
+
+def test_pods_that_a_limit_range_rejects_are_left_out_with_the_reason() -> None:
+    manifests = (
+        LIMITS
+        + """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: large}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: large}}
+  template:
+    metadata: {labels: {app: large}}
+    spec: {containers: [{name: main, image: web:1, resources: {limits: {cpu: "2"}}}]}
+"""
+    )
+
+    inputs = read_manifest(manifests, cluster=dump(a_node("n1")))
+
+    assert inputs.pending == ()
+    assert inputs.warnings == (
+        "3 pods of Deployment default/large left out: rejected by LimitRange limits: per Container, "
+        "the maximum of cpu is 1, but the limit is 2",
+    )
+
+
+def test_daemonset_of_a_manifest_has_the_overhead_of_its_runtime_class() -> None:
+    manifests = """
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: kata}
+handler: kata
+overhead: {podFixed: {cpu: 250m}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {runtimeClassName: kata, containers: [{name: main, image: agent:1}]}
+"""
+
+    (daemon,) = take_snapshot(manifests, cluster=dump(a_node("n1"))).snapshot.daemon_sets
+
+    assert daemon.pod.spec.requests["cpu"] == 250

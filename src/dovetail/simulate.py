@@ -268,6 +268,8 @@ def load_cache(inputs: Inputs) -> ClusterCache:
             kinds.PERSISTENT_VOLUME_CLAIMS: inputs.volume_claims,
             kinds.STORAGE_CLASSES: inputs.storage_classes,
             kinds.CSI_NODES: inputs.csi_nodes,
+            kinds.LIMIT_RANGES: inputs.limit_ranges,
+            kinds.RUNTIME_CLASSES: inputs.runtime_classes,
         }
     )
 

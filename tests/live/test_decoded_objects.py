@@ -119,6 +119,8 @@ SAMPLES: list[tuple[Resource, Object]] = [
     (kinds.STORAGE_CLASSES, {"provisioner": "ebs.csi.aws.com"}),
     (kinds.CSI_NODES, {"spec": {"drivers": [DRIVER]}}),
     (kinds.VOLUME_ATTACHMENTS, {"spec": ATTACHED}),
+    (kinds.LIMIT_RANGES, {"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}}),
+    (kinds.RUNTIME_CLASSES, {"handler": "kata", "overhead": {"podFixed": {"cpu": "250m"}}}),
     (kinds.NODE_OVERLAYS, {"spec": OVERLAY}),
     (kinds.CAPACITY_BUFFERS, {"spec": BUFFER}),
 ]

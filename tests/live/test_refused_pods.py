@@ -11,6 +11,8 @@ from tests.live.cluster import wait_for
 from tests.live.control_plane import ControlPlane
 from tests.live.replicas import Installation, a_deployment, a_pool, run_installation
 
+NAMESPACE = "kube-public"
+"""Of DaemonSets: the default requests of its LimitRange apply only to their pods."""
 STARTUP_TAINT = {"key": "example.com/agent-not-ready", "effect": "NoSchedule"}
 
 
@@ -18,6 +20,8 @@ STARTUP_TAINT = {"key": "example.com/agent-not-ready", "effect": "NoSchedule"}
 def installation(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]:
     with run_installation(control_plane, tmp_path) as installation:
         yield installation
+        installation.cluster.kubectl("delete", "daemonset,limitrange", "--all", "-A")
+        installation.clear()
 
 
 def test_pod_refused_on_its_new_node_gets_another_within_seconds(installation: Installation) -> None:
@@ -41,6 +45,56 @@ def test_pod_refused_on_its_new_node_gets_another_within_seconds(installation: I
 
     assert took < 20, "one batch window and ten seconds"
     assert len(installation.launches()) == 2
+
+
+def test_daemonset_pods_are_planned_with_the_defaults_of_a_limit_range(installation: Installation) -> None:
+    """The template requests nothing; admission gives its pods 1.5 CPUs."""
+    default = {"type": "Container", "defaultRequest": {"cpu": "1500m"}}
+    installation.cluster.apply(
+        an_object("v1", "LimitRange", "limits", {"limits": [default]}),
+        a_daemon_set("agent", spec={"containers": [{"name": "main", "image": "pause"}]}),
+    )
+    installation.start_replica("--disable-leader-election")
+
+    installation.cluster.apply(a_deployment("planned", 1, cpu="1500m"))
+    wait_for("the pod is ready", lambda: installation.ready_replicas("planned") == 1, seconds=60)
+
+    assert len(installation.launches()) == 1
+    (agent,) = installation.cluster.read("pods", "-n", NAMESPACE)
+    assert agent["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "1500m"
+    assert agent["spec"]["nodeName"]
+
+
+def test_daemonset_pods_are_planned_with_the_overhead_of_their_runtime_class(
+    installation: Installation,
+) -> None:
+    runtime_class = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "1500m"}},
+    }
+    spec = {"runtimeClassName": "kata", "containers": [{"name": "main", "image": "pause"}]}
+    installation.cluster.apply(runtime_class, a_daemon_set("agent", spec=spec))
+    installation.start_replica("--disable-leader-election")
+
+    installation.cluster.apply(a_deployment("planned", 1, cpu="1500m"))
+    wait_for("the pod is ready", lambda: installation.ready_replicas("planned") == 1, seconds=60)
+
+    assert len(installation.launches()) == 1
+
+
+def an_object(api_version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def a_daemon_set(name: str, *, spec: dict[str, Any]) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    selector = {"matchLabels": labels}
+    return an_object("apps/v1", "DaemonSet", name, {"selector": selector, "template": template})
 
 
 def registered_nodes(installation: Installation) -> set[str]:

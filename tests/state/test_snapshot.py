@@ -10,7 +10,7 @@ from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import Resources
-from dovetail.ports.api_resources import NODE_CLAIMS, PODS
+from dovetail.ports.api_resources import LIMIT_RANGES, NODE_CLAIMS, PODS, RUNTIME_CLASSES
 from dovetail.state.nodes.initialization_stall import STALL_TIMEOUT, is_initialization_stalled
 from dovetail.state.nodes.pending_claims import PendingClaims
 from dovetail.state.pods.scheduling_latency import SchedulingLatency
@@ -195,3 +195,32 @@ def test_only_the_first_decision_about_a_pod_is_timed() -> None:
     assert first == timedelta(seconds=3)
     assert again is None
     assert decisions.record_decision("a", later) is None
+
+
+def test_daemonset_without_pods_has_the_requests_that_admission_will_give_it() -> None:
+    env = ProvisioningEnvironment(TYPES)
+    env.add(LIMIT_RANGES, a_limit_range(default={"memory": "1Gi"}))
+    env.add(RUNTIME_CLASSES, {"metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": "250m"}}})
+    env.add_daemon_set("agent", {"cpu": "1"}, runtimeClassName="kata")
+
+    (daemon,) = (
+        SnapshotBuilder(env.cache, env.assignments).build(env.now, pending=(), pools=(), types={}).daemon_sets
+    )
+
+    assert daemon.pod.spec.requests["cpu"] == 1250
+    assert daemon.pod.spec.requests["memory"] == 1024**3
+
+
+def test_daemonset_whose_pods_a_limit_range_rejects_takes_no_room() -> None:
+    env = ProvisioningEnvironment(TYPES)
+    env.add(LIMIT_RANGES, a_limit_range(max={"cpu": "500m"}))
+    env.add_daemon_set("agent", {"cpu": "1"})
+
+    snapshot = SnapshotBuilder(env.cache, env.assignments).build(env.now, pending=(), pools=(), types={})
+
+    assert snapshot.daemon_sets == ()
+
+
+def a_limit_range(**item: dict[str, str]) -> dict[str, object]:
+    metadata = {"name": "limits", "namespace": "default"}
+    return {"metadata": metadata, "spec": {"limits": [{"type": "Container", **item}]}}

@@ -58,6 +58,7 @@ PERSISTENT_VOLUME_CLAIMS = Resource(
 EVENTS = Resource("", "v1", "events", "Event", True, ("ev",), _NONE)
 SERVICES = Resource("", "v1", "services", "Service", True, ("svc",))
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, ("cm",), _NONE)
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, ("limits",), _NONE)
 SECRETS = Resource("", "v1", "secrets", "Secret", subresources=_NONE)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",), _NONE)
 DEPLOYMENTS = Resource(
@@ -82,6 +83,7 @@ VOLUME_ATTACHMENTS = Resource(
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",), _NONE
 )
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, subresources=_NONE)
 HORIZONTAL_POD_AUTOSCALERS = Resource(
     "autoscaling",
     "v2",

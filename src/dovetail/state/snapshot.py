@@ -10,6 +10,7 @@ from dovetail.core.provisioning import can_provision, is_provisionable
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.admission import PodAdmission
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.workloads import DaemonSet, WorkloadController
 from dovetail.model.node import Node
@@ -62,7 +63,7 @@ class SnapshotBuilder:
             nodes=self._cache.joined_nodes() if now is None else self.nodes(now, types),
             nodepools=tuple(pools),
             instance_types=FrozenDict(dict(types)),
-            daemon_sets=tuple(map(self._add_newest_pod, stores[kinds.DAEMON_SETS].all())),
+            daemon_sets=self._get_daemon_sets(),
             volume_claims=stores[kinds.PERSISTENT_VOLUME_CLAIMS].all(),
             volumes=stores[kinds.PERSISTENT_VOLUMES].all(),
             storage_classes=stores[kinds.STORAGE_CLASSES].all(),
@@ -111,6 +112,20 @@ class SnapshotBuilder:
             return node
         bound = tuple(replace(pod, node_name=node.name) for pod in assigned)
         return replace(node, pods=(*pods, *bound))
+
+    def _get_daemon_sets(self) -> tuple[DaemonSet, ...]:
+        stores = self._cache.stores
+        admission = PodAdmission(stores[kinds.LIMIT_RANGES].all(), stores[kinds.RUNTIME_CLASSES].all())
+        admitted = (self._admit(daemon_set, admission) for daemon_set in stores[kinds.DAEMON_SETS].all())
+        return tuple(daemon_set for daemon_set in admitted if daemon_set is not None)
+
+    def _admit(self, daemon_set: DaemonSet, admission: PodAdmission) -> DaemonSet | None:
+        """Return a DaemonSet with its pods' true requests; None if admission rejects its pods."""
+        with_pod = self._add_newest_pod(daemon_set)
+        if with_pod.newest_pod is not None:
+            return with_pod
+        admitted = admission.admit(daemon_set.pod, daemon_set.resources)
+        return None if admitted.rejection else replace(daemon_set, pod=admitted.pod)
 
     def _add_newest_pod(self, daemon_set: DaemonSet) -> DaemonSet:
         """Add the newest pod: its requests take precedence over the template's."""

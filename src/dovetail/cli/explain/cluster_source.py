@@ -32,7 +32,7 @@ from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferi
 
 DUMP: Final = (
     "kubectl get nodes,pods,nodepools,nodeclaims,ec2nodeclasses,pdb,ds,rs,sts,ns,pv,pvc,sc,csinodes"
-    " -A -o json"
+    ",limitranges,runtimeclasses -A -o json"
 )
 """Command for a dump with all objects that explanations need."""
 

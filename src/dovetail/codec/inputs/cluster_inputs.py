@@ -24,6 +24,7 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.admission import LimitRange, PodAdmission, RuntimeClass
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
 from dovetail.model.kube.workloads import DaemonSet, PodDisruptionBudget, Service, WorkloadController
@@ -54,6 +55,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     volume_claims: tuple[PersistentVolumeClaim, ...] = ()
     volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
+    limit_ranges: tuple[LimitRange, ...] = ()
+    runtime_classes: tuple[RuntimeClass, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     pdbs: tuple[PodDisruptionBudget, ...] = ()
     services: tuple[Service, ...] = ()
@@ -92,8 +95,11 @@ def read_inputs(
     changes = compare_workloads(manifests, live, cron_runs=cron_runs)
     _check_total(changes, manifests)
     removed = {pod.key for change in changes for pod in change.removed}
-    new_pods, new_claims = _create_replicas(changes, manifests, live, removed)
+    admission = PodAdmission(merged.models("LimitRange"), merged.models("RuntimeClass"))
+    admitted, admission_warnings = _admit_workloads(changes, manifests, admission)
+    new_pods, new_claims = _create_replicas(admitted, manifests, live, removed)
     pods, unbound, pod_warnings = _select_pods(manifests, live, removed)
+    unbound, rejected = _admit_pods(unbound, manifests, admission)
     pending = (*unbound, *new_pods)
     new_classes = {storage_class.name for storage_class in manifests.models("StorageClass")}
     new_classes -= {storage_class.name for storage_class in live.models("StorageClass")}
@@ -118,6 +124,8 @@ def read_inputs(
         volume_claims=claims,
         volumes=tuple(merged.models("PersistentVolume")),
         storage_classes=storage_classes,
+        limit_ranges=tuple(merged.models("LimitRange")),
+        runtime_classes=tuple(merged.models("RuntimeClass")),
         namespaces=_get_namespaces(merged, [*pending, *pods]),
         pdbs=tuple(merged.models("PodDisruptionBudget")),
         services=tuple(merged.models("Service")),
@@ -126,6 +134,8 @@ def read_inputs(
         ignored=FrozenDict(dict((manifests.ignored + live.ignored).most_common())),
         warnings=(
             *_find_idle_workloads(changes, manifests, cron_runs=cron_runs),
+            *admission_warnings,
+            *rejected,
             *pod_warnings,
             *binding_warnings,
             *class_warnings,
@@ -133,6 +143,37 @@ def read_inputs(
             *_find_gaps(node_classes, pending, claims),
         ),
     )
+
+
+def _admit_workloads(
+    changes: Iterable[WorkloadChange], manifests: Collection, admission: PodAdmission
+) -> tuple[list[WorkloadChange], list[str]]:
+    """Return the changes with pods as admission makes them, and warnings about rejected pods."""
+    admitted, warnings = [], []
+    for change in changes:
+        workload = change.workload
+        result = admission.admit(workload.pod, manifests.resources.get(workload.key))
+        workload = msgspec.structs.replace(workload, pod=result.pod)
+        if result.rejection and change.missing:
+            missing, name = pluralize(change.missing, "pod"), f"{workload.namespace}/{workload.name}"
+            warnings.append(f"{missing} of {workload.kind} {name} left out: rejected by {result.rejection}")
+            workload = msgspec.structs.replace(workload, replicas=len(change.kept))
+        admitted.append(msgspec.structs.replace(change, workload=workload))
+    return admitted, warnings
+
+
+def _admit_pods(
+    pods: Iterable[Pod], manifests: Collection, admission: PodAdmission
+) -> tuple[list[Pod], list[str]]:
+    """Return pods of manifests as admission makes them, and warnings about rejected ones."""
+    admitted, warnings = [], []
+    for pod in pods:
+        result = admission.admit(pod, manifests.resources.get(("Pod", pod.namespace, pod.name)))
+        if result.rejection:
+            warnings.append(f"pod {pod.key} left out: rejected by {result.rejection}")
+        else:
+            admitted.append(result.pod)
+    return admitted, warnings
 
 
 def _find_idle_workloads(

@@ -8,10 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.codec.inputs.decoders import DecodedObject, read_object
+from dovetail.codec.inputs.replicas import WORKLOADS
+from dovetail.codec.kube.pod_specs import decode_template_resources
 from dovetail.codec.kube.pods import is_gated
 from dovetail.codec.kube.storage import disables_storage_class
 from dovetail.codec.text.documents import FieldError, ManifestReader
 from dovetail.errors import InvalidInputError, ValidationError
+from dovetail.model.kube.pod_requests import PodResources
 
 NamedFile = tuple[str, bytes]
 """Name of a file in error messages, and its content."""
@@ -25,6 +28,8 @@ class Collection:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], DecodedObject] = {}
         self.ignored: Counter[str] = Counter()
+        self.resources: dict[tuple[str, str, str], PodResources] = {}
+        """Resources of pods that are not admitted yet: of workloads, and of pods without UID."""
         self.gated: set[str] = set()
         """Pods with scheduling gates."""
         self.without_storage_class: set[str] = set()
@@ -45,6 +50,8 @@ class Collection:
             self.gated.add(decoded.model.key)
         elif decoded.kind == "PersistentVolumeClaim" and disables_storage_class(raw):
             self.without_storage_class.add(decoded.model.key)
+        if decoded.kind in WORKLOADS or (decoded.kind == "Pod" and not decoded.model.uid):
+            self.resources[decoded.key] = decode_template_resources(_find_pod_spec(raw))
         if decoded.kind in ("Node", "Pod"):
             self._latest_time = max(self._latest_time, _get_latest_time(raw))
 
@@ -120,6 +127,15 @@ def _get_duplicate_errors(
         message = f"{second.kind} {name} is defined twice; first in {first_at.file}:{first_at.line}"
         errors.append(ValidationError(second_at.file, second_at.line, second_at.field, message))
     return errors
+
+
+def _find_pod_spec(raw: dict[str, Any]) -> Any:
+    """Return the spec of a pod, or that in the template of a workload."""
+    spec = raw.get("spec")
+    for key in ("jobTemplate", "template"):
+        inner = spec.get(key) if isinstance(spec, dict) else None
+        spec = inner.get("spec") if isinstance(inner, dict) else spec
+    return spec
 
 
 def _get_latest_time(raw: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from dovetail.codec.conversion.converted_object import Conversion, ConversionNot
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import nodeclaims, nodeclasses, nodepools
 from dovetail.codec.karpenter.nodeclass_kubelet import decode_kubelet
-from dovetail.codec.kube import nodes, storage, workloads
+from dovetail.codec.kube import admission, nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
 from dovetail.codec.text.documents import FieldError, RawObject
 from dovetail.codec.text.suggestions import nearest_match
@@ -37,6 +37,8 @@ _DECODERS: dict[tuple[str, str], Decoder] = {
     ("policy", "PodDisruptionBudget"): workloads.decode_pod_disruption_budget,
     ("storage.k8s.io", "StorageClass"): storage.decode_storage_class,
     ("storage.k8s.io", "CSINode"): nodes.decode_csi_node,
+    (_CORE, "LimitRange"): admission.decode_limit_range,
+    ("node.k8s.io", "RuntimeClass"): admission.decode_runtime_class,
     (_KARPENTER, "NodePool"): nodepools.decode_nodepool,
     (_KARPENTER, "NodeClaim"): nodeclaims.decode_nodeclaim,
     (_KARPENTER_AWS, "EC2NodeClass"): nodeclasses.decode_nodeclass,
@@ -59,7 +61,7 @@ _GROUPS = frozenset(_GROUP_OF.values())
 _REMOVED_GROUPS = frozenset({"extensions"})
 _OTHER_KINDS = frozenset(
     (
-        "ConfigMap Secret Event Endpoints EndpointSlice LimitRange ResourceQuota PodTemplate "
+        "ConfigMap Secret Event Endpoints EndpointSlice ResourceQuota PodTemplate "
         "ServiceAccount Binding ControllerRevision NodeOverlay CSIDriver CSIStorageCapacity "
         "VolumeAttachment VolumeAttributesClass Eviction ComponentStatus "
         "PodSecurityPolicy List"
@@ -67,7 +69,9 @@ _OTHER_KINDS = frozenset(
 )
 """Other kinds of these groups, which are not misspelt kinds."""
 _CLUSTER_SCOPED = frozenset(
-    "Node PersistentVolume Namespace StorageClass CSINode NodePool NodeClaim EC2NodeClass".split()
+    (
+        "Node PersistentVolume Namespace StorageClass CSINode RuntimeClass NodePool NodeClaim EC2NodeClass"
+    ).split()
 )
 
 

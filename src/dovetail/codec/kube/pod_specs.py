@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.codec.fields import Field
+from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.kube import label_validation
 from dovetail.codec.kube.affinity import decode_affinity, decode_topology_spread
 from dovetail.codec.kube.requirements import decode_tolerations
@@ -13,7 +13,7 @@ from dovetail.codec.quantities import decode_pod_resources, decode_resources
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.pod import HostPort, PodSpec, PodVolume
-from dovetail.model.kube.pod_requests import Container, compute_pod_requests
+from dovetail.model.kube.pod_requests import Container, PodResources
 from dovetail.model.kube.resources import CPU, NO_RESOURCES, Resources
 
 POD_FIELDS = (
@@ -98,7 +98,7 @@ def _decode_pod_spec(
 ) -> PodSpec:
     field.check_known_keys(POD_FIELDS)
     spec = PodSpec(
-        requests=_decode_requests(field, allocated, infeasible),
+        requests=_decode_resources(field, allocated, infeasible).total(),
         node_selector=_decode_node_selector(field["nodeSelector"], field.at("os", "name")),
         **decode_affinity(field["affinity"], labels),
         spreads=decode_topology_spread(field["topologySpreadConstraints"]),
@@ -128,18 +128,27 @@ def _decode_node_selector(field: Field, os_name: Field) -> FrozenDict[str, str]:
     return read
 
 
-def _decode_requests(field: Field, allocated: Allocations, infeasible: bool) -> Resources:
+def decode_template_resources(spec: Any) -> PodResources:
+    """Decode the resources of a pod template (wire format), for admission.
+
+    ``decode_pod_spec`` has reported its errors.
+    """
+    return _decode_resources(Field(spec, DecodeContext(strict=False)), NO_ALLOCATIONS, infeasible=False)
+
+
+def _decode_resources(field: Field, allocated: Allocations, infeasible: bool) -> PodResources:
     containers = [_decode_container(item, allocated, infeasible) for item in field["containers"].items()]
     if field["containers"].value in (None, []) and field.context.strict:
         field["containers"].add_error("needs at least one container")
     init_containers = [
         _decode_container(item, allocated, infeasible) for item in field["initContainers"].items()
     ]
-    return compute_pod_requests(
-        containers,
-        init_containers,
+    return PodResources(
+        containers=tuple(containers),
+        init_containers=tuple(init_containers),
         overhead=decode_resources(field["overhead"]),
         pod_level=_decode_pod_level_requests(field["resources"], [*containers, *init_containers]),
+        runtime_class=field.text_of("runtimeClassName"),
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from dovetail.codec.fields import Field
 from dovetail.codec.kube.metadata import Metadata, decode_metadata
+from dovetail.codec.kube.pod_specs import decode_template_resources
 from dovetail.codec.kube.pods import decode_pod_template
 from dovetail.codec.kube.requirements import decode_selector
 from dovetail.codec.kube.storage import BETA_CLASS_ANNOTATION
@@ -157,7 +158,8 @@ def decode_daemon_set(root: Field) -> DaemonSet:
     owner = OwnerReference("apps/v1", "DaemonSet", meta.name)
     pod = decode_pod_template(spec["template"], meta, owner)
     _decode_workload_selector(spec, pod)
-    return DaemonSet(namespace=meta.namespace, name=meta.name, pod=pod)
+    resources = decode_template_resources(spec["template"]["spec"].value)
+    return DaemonSet(namespace=meta.namespace, name=meta.name, pod=pod, resources=resources)
 
 
 def _decode_workload(kind: str, api_version: str, meta: Metadata, spec: Field) -> Workload:

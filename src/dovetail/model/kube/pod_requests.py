@@ -34,6 +34,22 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, requests=Resources({**self.limits, **self.requests}))
 
 
+class PodResources(msgspec.Struct, frozen=True, kw_only=True):
+    """What the requests of a pod are computed from, kept for templates."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Resources = NO_RESOURCES
+    pod_level: Resources = NO_RESOURCES
+    runtime_class: str = ""
+
+    def total(self) -> Resources:
+        """Return the requests that the node must have free, ``pods: 1`` included."""
+        return compute_pod_requests(
+            self.containers, self.init_containers, overhead=self.overhead, pod_level=self.pod_level
+        )
+
+
 def compute_pod_requests(
     containers: Sequence[Container],
     init_containers: Sequence[Container] = (),

@@ -4,6 +4,7 @@ import msgspec
 
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.pod_requests import PodResources
 from dovetail.model.kube.selectors import LabelSelector
 
 
@@ -14,6 +15,8 @@ class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     pod: Pod
     """Pod of its template; missing requests are set from limits."""
+    resources: PodResources | None = None
+    """Resources of the template, for admission; None: ``pod`` is as admission changes it."""
     newest_pod: Pod | None = None
     """Its newest running pod, whose requests take precedence over the template."""
 

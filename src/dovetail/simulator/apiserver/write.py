@@ -11,13 +11,18 @@ from zlib import crc32
 
 from dovetail.ports.api_resources import NAMESPACES, PODS, Resource
 from dovetail.ports.kube_errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
-from dovetail.simulator.apiserver.admission.defaults import apply_defaults, prepare_for_create
+from dovetail.simulator.apiserver.admission.defaults import (
+    apply_defaults,
+    initial_pod_status,
+    prepare_for_create,
+)
 from dovetail.simulator.apiserver.admission.identity import (
     check_deletion_fields,
     check_identity,
     resolve_type_meta,
 )
 from dovetail.simulator.apiserver.admission.plugins import PriorityAdmission
+from dovetail.simulator.apiserver.admission.pod_resources import PodResourceAdmission
 from dovetail.simulator.apiserver.admission.validation import Validator, check_structure
 from dovetail.simulator.apiserver.delete import Deleter
 from dovetail.simulator.apiserver.options import DEFAULT_WRITE_OPTIONS, WriteOptions
@@ -80,6 +85,7 @@ class Writer:
         self._names = NameGenerator()
         self._validator = Validator()
         self._priority_admission = PriorityAdmission(store)
+        self._resource_admission = PodResourceAdmission(store)
         self._now = now
 
     def timestamp(self) -> str:
@@ -108,6 +114,8 @@ class Writer:
         prepare_for_create(resource, new)
         if resource is PODS:
             self._priority_admission.admit(new)
+            self._resource_admission.admit(new)
+            new["status"] = initial_pod_status(new)
         self._validator.validate_create(resource, new)
         if options.field_manager and "managedFields" not in meta:
             manager = FieldManager(options.field_manager, "Update")

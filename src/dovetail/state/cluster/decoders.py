@@ -7,7 +7,7 @@ import msgspec
 
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import capacitybuffers, nodeclaims, nodeclasses, nodeoverlays, nodepools
-from dovetail.codec.kube import nodes, storage, workloads
+from dovetail.codec.kube import admission, nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
 from dovetail.model.kube.workloads import TemplateVersion
 from dovetail.model.settings import FeatureGates
@@ -69,6 +69,8 @@ DECODERS: dict[Resource, Callable[[Field], Any]] = {
     kinds.STORAGE_CLASSES: storage.decode_storage_class,
     kinds.CSI_NODES: nodes.decode_csi_node,
     kinds.VOLUME_ATTACHMENTS: _decode_attachment,
+    kinds.LIMIT_RANGES: admission.decode_limit_range,
+    kinds.RUNTIME_CLASSES: admission.decode_runtime_class,
     kinds.NODE_OVERLAYS: nodeoverlays.decode_nodeoverlay,
     kinds.CAPACITY_BUFFERS: capacitybuffers.decode_capacitybuffer,
     kinds.DEPLOYMENTS: _decode_template_version,

@@ -10,6 +10,7 @@ from dovetail.ports.api_resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
+    LIMIT_RANGES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -66,7 +67,8 @@ def _default_pod(obj: dict[str, Any]) -> None:
         obj["spec"] = {**spec, **{name: _POD_SPEC[name] for name in missing}}
 
 
-def _pod_status(obj: dict[str, Any]) -> dict[str, Any]:
+def initial_pod_status(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the status of a new pod; its QoS class depends on the resources."""
     return {"phase": "Pending", "qosClass": _qos_class(obj["spec"].get("containers") or ())}
 
 
@@ -149,6 +151,20 @@ def _default_pdb(obj: dict[str, Any]) -> None:
     obj["spec"] = obj.get("spec") or {}
 
 
+def _default_limit_range(obj: dict[str, Any]) -> None:
+    """Default limits to maxima, and default requests to default limits, else to minima."""
+    spec = obj.get("spec") or {}
+    items = []
+    for item in spec.get("limits") or ():
+        if item.get("type") == "Container":
+            limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+            requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+            parts = {"default": limits, "defaultRequest": requests}
+            item = {**item, **{name: part for name, part in parts.items() if part}}
+        items.append(item)
+    obj["spec"] = {**spec, "limits": items}
+
+
 def _default_node(obj: dict[str, Any]) -> None:
     """Set type and status of conditions that lack them, as decoding into Go's structs does."""
     status = obj.get("status") or {}
@@ -173,6 +189,7 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     NAMESPACES: _default_namespace,
     NODES: _default_node,
     POD_DISRUPTION_BUDGETS: _default_pdb,
+    LIMIT_RANGES: _default_limit_range,
     DEPLOYMENTS: _default_rollout("strategy", {"maxSurge": "25%", "maxUnavailable": "25%"}, _DEPLOYMENT_SPEC),
     REPLICA_SETS: _default_replicas,
     STATEFUL_SETS: _default_rollout("updateStrategy", {"partition": 0}, _STATEFUL_SET_SPEC),
@@ -181,7 +198,7 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
 _ADMISSION: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {PODS: _admit_pod, JOBS: _admit_job}
 """Mutations of new objects; later writes may remove what they set."""
 _INITIAL_STATUS: Final[dict[Resource, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-    PODS: _pod_status,
+    PODS: initial_pod_status,
     NAMESPACES: lambda _: {"phase": "Active"},
     PERSISTENT_VOLUMES: lambda _: {"phase": "Pending"},
     PERSISTENT_VOLUME_CLAIMS: lambda _: {"phase": "Pending"},

@@ -188,6 +188,8 @@ HPA_COLUMNS: Final = (
     AGE,
 )
 LEASE_COLUMNS: Final = (NAME, Column("Holder", print_text("spec", "holderIdentity")), AGE)
+LIMIT_RANGE_COLUMNS: Final = (NAME, Column("Created At", print_text("metadata", "creationTimestamp")))
+RUNTIME_CLASS_COLUMNS: Final = (NAME, Column("Handler", print_text("handler")), AGE)
 PRIORITY_CLASS_COLUMNS: Final = (
     NAME,
     Column("Value", print_int("value"), type="integer"),

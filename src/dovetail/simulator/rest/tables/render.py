@@ -32,6 +32,8 @@ _COLUMNS: Final[dict[Resource, Columns]] = {
     resources.HORIZONTAL_POD_AUTOSCALERS: cluster.HPA_COLUMNS,
     resources.LEASES: cluster.LEASE_COLUMNS,
     resources.PRIORITY_CLASSES: cluster.PRIORITY_CLASS_COLUMNS,
+    resources.LIMIT_RANGES: cluster.LIMIT_RANGE_COLUMNS,
+    resources.RUNTIME_CLASSES: cluster.RUNTIME_CLASS_COLUMNS,
     resources.PERSISTENT_VOLUMES: storage.VOLUME_COLUMNS,
     resources.PERSISTENT_VOLUME_CLAIMS: storage.VOLUME_CLAIM_COLUMNS,
     resources.STORAGE_CLASSES: storage.STORAGE_CLASS_COLUMNS,
