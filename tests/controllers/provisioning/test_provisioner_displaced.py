@@ -79,7 +79,7 @@ def test_daemonset_pod_that_took_the_room_before_initialization_displaces_the_po
 
 
 def test_pod_that_does_not_tolerate_a_new_taint_of_its_node_gets_another_within_ten_seconds() -> None:
-    env, node = an_overdue_pod()
+    env, node = an_unbound_pod()
     env.patch(NODES, node, {"spec": {"taints": [{"key": "team", "value": "other", "effect": "NoSchedule"}]}})
 
     env.wait(8)
@@ -124,7 +124,7 @@ def test_pods_that_kube_scheduler_has_not_tried_yet_get_no_second_node() -> None
     assert all(len(env.claims_for(name)) == 1 for name in names)
 
 
-def an_overdue_pod() -> tuple[ProvisioningEnvironment, str]:
+def an_unbound_pod() -> tuple[ProvisioningEnvironment, str]:
     """Return a pod that is nominated for its initialized node and not bound."""
     env = ProvisioningEnvironment([a_type("only", cpu=4)]).start()
     env.add_pending_pod("planned", requests={"cpu": "3"})

@@ -109,7 +109,7 @@ class DisruptionEnvironment(ControllerEnvironment):
         """Launch, register and initialize a claim; return its node's name."""
         node = f"node-{claim}"
         size = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
-        self._set_conditions(claim, "Launched", "Registered", "Initialized")
+        self.set_conditions(claim, "Launched", "Registered", "Initialized")
         labels = {**ZONE_LABELS, label_keys.NODEPOOL: self.claim(claim).pool}
         joined = {label_keys.REGISTERED: "true", label_keys.INITIALIZED: "true"}
         self.add(
@@ -126,9 +126,10 @@ class DisruptionEnvironment(ControllerEnvironment):
 
     def mark_launched(self, claim: str) -> None:
         """Launch a claim, without a node."""
-        self._set_conditions(claim, "Launched")
+        self.set_conditions(claim, "Launched")
 
-    def _set_conditions(self, name: str, *kinds: str) -> None:
+    def set_conditions(self, name: str, *kinds: str) -> None:
+        """Set conditions of a launched claim to True."""
         claim = self.claim(name)
         owner = ConditionOwner(
             condition_set=NODECLAIM_CONDITIONS, now=self.now, created=claim.created, generation=1

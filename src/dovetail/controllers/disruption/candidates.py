@@ -52,6 +52,8 @@ NODES_PER_SLICE: Final = 100
 _LONG_EXCLUSION: Final = timedelta(minutes=5)
 """Beyond this, it is cheaper to launch a node than to wait until a node may receive pods."""
 
+_RESTING: Final = "it was launched a short time ago for pods that consolidation had moved"
+
 
 class CandidateScan(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one scan for candidates of a method."""
@@ -143,7 +145,7 @@ class CandidateFinder(ControllerBase):
                 self._record_kept(state_node, claim.pool, "setting", eligibility.disabled_by)
         if not eligibility.is_eligible or self._replacements.is_replaced(claim):
             return _NotCandidate(eligible_at=eligibility.eligible_at)
-        blocked_until = self._triggers.get_backoff(claim, method)
+        blocked_until = self._triggers.get_backoff(claim, method) or self._get_rest_end(state_node, method)
         if blocked_until is not None:
             return _NotCandidate(eligible_at=blocked_until)
         if state_node.may_have_protected_pods:
@@ -160,6 +162,13 @@ class CandidateFinder(ControllerBase):
             self._record_kept(state_node, claim.pool, "unfit", ineligible_reason)
             return _NotCandidate()
         return result
+
+    def _get_rest_end(self, state_node: StateNode, method: Method) -> datetime | None:
+        claim = state_node.claim
+        end = self._triggers.get_rest_end(claim, method) if claim is not None else None
+        if end is not None and claim is not None:
+            self._record_kept(state_node, claim.pool, "young", _RESTING)
+        return end
 
     def _record_kept(self, state_node: StateNode, pool_name: str, code: str, message: str) -> None:
         node, pool = state_node.node, self._cache.pool(pool_name)

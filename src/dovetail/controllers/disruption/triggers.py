@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.disruption.recent_moves import RecentMoves
 from dovetail.controllers.disruption.scan_interval import ScanInterval
 from dovetail.controllers.runtime.manager import SINGLETON
 from dovetail.controllers.runtime.workqueue import Backoff
@@ -16,6 +17,7 @@ from dovetail.core.pod.eligibility import is_reschedulable
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import DisruptionReason
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.node import NodeObject
 from dovetail.state.cluster.cache import ObjectChange
@@ -62,6 +64,7 @@ class DisruptionTriggers(ControllerBase):
         """NodePools whose budgets held candidates back in the latest scan."""
         self.scan_intervals = {method: ScanInterval() for method in METHODS if method.needs_context}
         self._backoff = ReplacementBackoff()
+        self._recent_moves = RecentMoves(context)
         self._emptied_at: dict[str, datetime] = {}
         """Node → when its last reschedulable pod left, if this process observed it."""
 
@@ -91,6 +94,7 @@ class DisruptionTriggers(ControllerBase):
         """Scan when a NodeClaim becomes eligible, or frees budget because it is deleted."""
         old, new = change.old, change.new
         self._update_backoff(old, new)
+        self._recent_moves.handle_claim(change)
         if new is None or new.deleting:
             keys = self._notify_change()
             return _SCAN if change.latest.pool in self.exhausted_nodepools else keys
@@ -117,6 +121,7 @@ class DisruptionTriggers(ControllerBase):
     def handle_pod(self, change: ObjectChange) -> Iterable[str]:
         """Scan when the last reschedulable pod leaves a node."""
         old, new = change.old, change.new
+        self._recent_moves.handle_pod(change)
         if new is not None and is_reschedulable(new):
             was_bound = old is None or old.node_name != new.node_name
             return self._notify_change() if was_bound and new.node_name else ()
@@ -154,6 +159,13 @@ class DisruptionTriggers(ControllerBase):
         if not method.launches_replacements:
             return None
         return self._backoff.blocked_until(method.backoff_key(claim), self._loop.now())
+
+    def get_rest_end(self, claim: NodeClaim, method: Method) -> datetime | None:
+        """Return until when a node is kept because it was launched for moved pods; None: it is not."""
+        if method.reason is not DisruptionReason.UNDERUTILIZED:
+            return None
+        end = self._recent_moves.rests_until(claim)
+        return end if end is not None and self._loop.now() < end else None
 
     def _notify_change(self) -> Iterable[str]:
         """Mark all scan intervals; enqueue a scan only for the first change since the last."""

@@ -32,17 +32,17 @@ class DisplacedPods(ControllerBase):
         """Provider ID → when its pods were checked last."""
 
     async def release(self, now: datetime) -> None:
-        """Check the nodes whose pods are overdue, and release the pods that do not fit."""
-        overdue = self._assignments.overdue(now)
-        self._checked = {key: at for key, at in self._checked.items() if key in overdue}
+        """Check ready nodes whose pods are not bound yet; release the pods that do not fit."""
+        unbound = self._assignments.unbound_by_node(now)
+        self._checked = {key: at for key, at in self._checked.items() if key in unbound}
         # Nodes that were never checked come first.
-        due = sorted((key for key in overdue if self._is_due(key, now)), key=self._checked.__contains__)
+        due = sorted((key for key in unbound if self._is_due(key, now)), key=self._checked.__contains__)
         due = due[:_MAX_NODES]
         if not due:
             return
         self._checked |= dict.fromkeys(due, now)
         nodes = {key: node.name for key in due if (node := self._cache.joined_node(key)) is not None}
-        waiting = {name: overdue[key] for key, name in nodes.items()}
+        waiting = {name: unbound[key] for key, name in nodes.items()}
         snapshot = self._snapshots.build(now)
 
         displaced = await self._executor.run(lambda: find_displaced_pods(snapshot, self._settings, waiting))
@@ -58,7 +58,7 @@ class DisplacedPods(ControllerBase):
     def next_check_at(self, now: datetime) -> datetime | None:
         """Return when ``release`` must run again; None if no pod is assigned to a ready node."""
         repeated = [at + _INTERVAL for at in self._checked.values()]
-        first = self._assignments.next_overdue_at(now)
+        first = self._assignments.next_check_at(now)
         return min([*repeated, *([first] if first is not None else [])], default=None)
 
     def _is_due(self, key: str, now: datetime) -> bool:

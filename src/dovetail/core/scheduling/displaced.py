@@ -1,8 +1,8 @@
 """Displaced pods: assigned pods that their node no longer accepts.
 
 kube-scheduler does not know assignments. Other pods may have taken the capacity of a
-node, ports or the allowed skew; pods of DaemonSets may be larger than planned; somebody
-may have added a taint. The check uses the rules of the solver, so a pod is displaced
+node, ports or the allowed skew; pods of DaemonSets may be larger than planned; a taint
+may have been added. The check uses the rules of the solver, so a pod is displaced
 only if the solver itself would not place it there. That kube-scheduler has not bound
 it yet is no reason: it may be slow.
 """

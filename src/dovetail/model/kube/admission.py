@@ -1,4 +1,4 @@
-"""What admission does to new pods: LimitRange defaults and RuntimeClass overhead.
+"""Admission of new pods: LimitRange defaults and RuntimeClass overhead.
 
 Pods that exist have been admitted. Pods that a template will create have not: their
 requests in the template can be lower than those they get.

@@ -35,7 +35,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodResources(msgspec.Struct, frozen=True, kw_only=True):
-    """What the requests of a pod are computed from, kept for templates."""
+    """Resources of a pod template, from which the requests of its pods are computed."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()

@@ -24,8 +24,8 @@ NOMINATED_BINDING_TIMEOUT = timedelta(minutes=5)
 kube-scheduler clears the nomination of a pod that it rejects, so these pods may not
 have been tried yet. After five minutes it retries every pod.
 """
-OVERDUE_AFTER = timedelta(seconds=10)
-"""Time after initialization from which it is checked that a node still accepts its pods.
+CHECK_AFTER = timedelta(seconds=10)
+"""Time after initialization until a node is checked: does it still accept its pods?
 
 Equal to the longest backoff of kube-scheduler. A pod that it rejects may keep its
 nomination for minutes: changes of a node that do not help a pod cause no new attempt.
@@ -107,22 +107,22 @@ class PodAssignments:
                 if not untried or has_been_initialized_for(claim, now, after=NOMINATED_BINDING_TIMEOUT):
                     self.release(waiting)
 
-    def overdue(self, now: datetime) -> dict[str, tuple[Pod, ...]]:
+    def unbound_by_node(self, now: datetime) -> dict[str, tuple[Pod, ...]]:
         """Return provider ID → assigned pods that should have been bound by now."""
-        overdue = {}
+        unbound = {}
         for name in self._pods_by_claim:
             claim = self._cache.claim(name)
-            if claim is not None and has_been_initialized_for(claim, now, after=OVERDUE_AFTER):
+            if claim is not None and has_been_initialized_for(claim, now, after=CHECK_AFTER):
                 waiting = tuple(pod for pod in self.pods_of(name) if not pod.node_name)
                 if waiting:
-                    overdue[claim.provider_id] = waiting
-        return overdue
+                    unbound[claim.provider_id] = waiting
+        return unbound
 
-    def next_overdue_at(self, now: datetime) -> datetime | None:
-        """Return when the pods of the next node become overdue; None if none will."""
+    def next_check_at(self, now: datetime) -> datetime | None:
+        """Return when the pods of the next node are to be checked; None if there is none."""
         claims = (self._cache.claim(name) for name in self._pods_by_claim)
         initialized = (_initialized_at(claim) for claim in claims if claim is not None)
-        due = (since + OVERDUE_AFTER for since in initialized if since is not None)
+        due = (since + CHECK_AFTER for since in initialized if since is not None)
         return min((at for at in due if at > now), default=None)
 
     def release_displaced(self, node_name: str) -> list[Pod]:
