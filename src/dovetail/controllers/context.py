@@ -35,6 +35,7 @@ from dovetail.state.nodes.launch_outcomes import LaunchOutcomes
 from dovetail.state.nodes.nominations import NodeNominations
 from dovetail.state.pods.assignments import PodAssignments
 from dovetail.state.pods.evictions import PendingEvictions
+from dovetail.state.pods.host_groups import StuckHostGroups
 
 
 class HookResult(msgspec.Struct, frozen=True):
@@ -86,6 +87,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     evictions: PendingEvictions
     unavailable_offerings: UnavailableOfferings
     nodeoverlays: NodeOverlays = msgspec.field(default_factory=NodeOverlays)
+    host_groups: StuckHostGroups = msgspec.field(default_factory=StuckHostGroups)
     capacity_buffers: CapacityBuffers = msgspec.field(default_factory=CapacityBuffers)
     launch_outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
     keep_reasons: KeepReasons = msgspec.field(default_factory=KeepReasons)

@@ -80,6 +80,8 @@ class FeatureGates(msgspec.Struct, frozen=True, kw_only=True):
     """Evaluate expressions in ``spec.kubelet`` of EC2NodeClasses."""
     NominatedNodeName: bool = True
     """Not in Karpenter: write ``status.nominatedNodeName`` of pods that have a NodeClaim."""
+    HostGroupReplacement: bool = False
+    """Not in Karpenter: replace a node that has no room for pods that must share its host."""
 
 
 class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):

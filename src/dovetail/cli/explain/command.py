@@ -22,7 +22,8 @@ from dovetail.cli.explain.output import (
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
-from dovetail.core.provisioning import is_provisionable
+from dovetail.core.provisioning import format_names, is_provisionable
+from dovetail.core.scheduling.host_groups import StuckHostGroup
 from dovetail.core.scheduling.pod_outlook import predict_outlook
 from dovetail.core.scheduling.work import is_complex
 from dovetail.errors import DovetailError
@@ -183,6 +184,13 @@ def _describe_burstable(cluster: ExplainedCluster, node: NodeObject, pods: Itera
     return instance_type.cpu_credits.describe([instance_type.expected_cpu(requested)])
 
 
+def _describe_host_group(group: StuckHostGroup | None) -> str:
+    if group is None:
+        return ""
+    members = format_names(pod.key for pod in group.members)
+    return f"it must share a host with Pod {members} on Node {group.node}, which has no room for it"
+
+
 def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
     cache = cluster.cache
     pdbs = cache.pdbs_for(pod)
@@ -217,6 +225,8 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
         existing=outlook.existing,
         refusals=list(outlook.reasons),
         complex=is_complex(pod.spec),
+        host_group=_describe_host_group(outlook.host_group),
+        remedy=outlook.remedy,
     )
     if outlook.new is None:
         return explanation

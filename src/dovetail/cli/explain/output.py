@@ -69,6 +69,10 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     refusals: list[UnschedulableReason] = []
     complex: bool = False
     """Planned on its own, after all other pods, because of its constraints."""
+    host_group: str = ""
+    """The pods and the node with which it must share a host, if there is no room."""
+    remedy: str = ""
+    """What would give such a group a host."""
 
 
 class Blockers(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +156,7 @@ def format_pod(pod: PodExplanation, prices: str) -> Iterable[Text]:
         yield Text(f"  {nodepool}: {refusal.message}")
     if pod.complex:
         yield Text("Its constraints are complex: it is planned on its own, after all other pods.")
+    yield from _format_host_group(pod)
     if pod.protected:
         yield Text(f"It has the annotation {label_keys.DO_NOT_DISRUPT} and is not evicted.")
     for name in pod.blocking:
@@ -167,6 +172,12 @@ def format_pod(pod: PodExplanation, prices: str) -> Iterable[Text]:
         yield Text(f"{pod.new} is {pod.new_burstable}.")
     if pod.new:
         yield _format_source(prices)
+
+
+def _format_host_group(pod: PodExplanation) -> Iterable[Text]:
+    if pod.host_group:
+        yield Text(f"{pod.host_group[0].upper()}{pod.host_group[1:]}.")
+        yield Text(f"To resolve it: {pod.remedy}.")
 
 
 def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:

@@ -7,7 +7,7 @@ from dovetail.model.settings import FeatureGates
 
 GATES_HELP = (
     "NominatedNodeName, ReservedCapacity (true); NodeRepair, SpotToSpotConsolidation, NodeOverlay, "
-    "StaticCapacity, CapacityBuffer, NodeClassCEL (false)."
+    "StaticCapacity, CapacityBuffer, NodeClassCEL, HostGroupReplacement (false)."
 )
 
 

@@ -282,7 +282,10 @@ def controller(context: ControllerContext) -> Controller:
             (NODES, reconciler.handle_node),
             (NODE_POOLS, reconciler.triggers.handle_nodepool),
         ),
-        sources=(lambda enqueue: context.capacity_buffers.subscribe_releases(lambda: enqueue(SINGLETON)),),
+        sources=(
+            lambda enqueue: context.capacity_buffers.subscribe_releases(lambda: enqueue(SINGLETON)),
+            reconciler.triggers.watch_host_groups,
+        ),
         initial_keys=(SINGLETON,),
         workers=1,
     )

@@ -1,6 +1,6 @@
 """Triggers of disruption scans: which watch events make a scan worthwhile."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,6 +10,7 @@ from dovetail.controllers.disruption.scan_interval import ScanInterval
 from dovetail.controllers.runtime.manager import SINGLETON
 from dovetail.controllers.runtime.workqueue import Backoff
 from dovetail.core.disruption.candidates import StateNode, is_empty
+from dovetail.core.disruption.host_groups import HOST_GROUPS
 from dovetail.core.disruption.method import Method
 from dovetail.core.disruption.registry import METHODS, get_methods
 from dovetail.core.disruption.replacement import decode_replacement
@@ -60,6 +61,7 @@ class DisruptionTriggers(ControllerBase):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._capacity_buffers = context.capacity_buffers
+        self._host_groups = context.host_groups
         self.exhausted_nodepools: frozenset[str] = frozenset()
         """NodePools whose budgets held candidates back in the latest scan."""
         self.scan_intervals = {method: ScanInterval() for method in METHODS if method.needs_context}
@@ -88,6 +90,7 @@ class DisruptionTriggers(ControllerBase):
             pod_groups=None if joined is None else joined.pod_groups,
             emptied_at=self._emptied_at.get(node.name),
             needed_by_buffer=self._capacity_buffers.needs_claim(claim.name),
+            has_stuck_group=self._host_groups.is_stuck(node.name, self._loop.now()),
         )
 
     def handle_claim(self, change: ObjectChange) -> Iterable[str]:
@@ -153,6 +156,15 @@ class DisruptionTriggers(ControllerBase):
                 interval.reset()
             return _SCAN
         return ()
+
+    def watch_host_groups(self, enqueue: Callable[[str], None]) -> None:
+        """Source of keys: scan when a group of pods is stuck."""
+
+        def handle_found() -> None:
+            self.scan_intervals[HOST_GROUPS].reset()
+            enqueue(SINGLETON)
+
+        self._host_groups.subscribe(handle_found)
 
     def get_backoff(self, claim: NodeClaim, method: Method) -> datetime | None:
         """Return until when a NodeClaim is not replaced, after failed replacements."""

@@ -27,6 +27,7 @@ from dovetail.core.provisioning import (
     format_unschedulable,
     is_provisionable,
 )
+from dovetail.core.scheduling.host_groups import find_stuck_groups
 from dovetail.core.scheduling.snapshot_update import merge_plans
 from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
@@ -201,6 +202,7 @@ class Provisioner(ControllerBase):
             [(nodes[placement.node].claim, placement.pods) for placement in plan.existing],
             snapshot.pending_pods,
         )
+        self._record_host_groups(snapshot, plan)
         self._nominate_existing(plan.existing, nodes)
         errors = await self._create_claims(plan.nodes, pools)
         if selection.isolated and not errors:
@@ -337,6 +339,16 @@ class Provisioner(ControllerBase):
                 nodes=len(unready),
                 pods=sum(len(placement.pods) for placement in unready),
             )
+
+    def _record_host_groups(self, snapshot: ClusterSnapshot, plan: Plan) -> None:
+        """Record nodes without room for pods that must share their host, if they are to be replaced."""
+        if not self._context.feature_gates.HostGroupReplacement:
+            return
+        groups = find_stuck_groups(snapshot, [entry.pod for entry in plan.unschedulable])
+        # Assigned pods count as bound in a snapshot; a group whose members are not bound is not stuck.
+        bound = {pod.key for group in groups for pod in self._cache.pods_on(group.node)}
+        stuck = [group.node for group in groups if any(member.key in bound for member in group.members)]
+        self._context.host_groups.record(stuck, self._loop.now())
 
     def _publish_pools_without_types(self, snapshot: ClusterSnapshot, excluded: Mapping[str, str]) -> None:
         for pool in snapshot.nodepools:

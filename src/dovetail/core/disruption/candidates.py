@@ -51,6 +51,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
     """When the last reschedulable pod left, as observed: NodeClaims record it later."""
     needed_by_buffer: bool = False
     """A CapacityBuffer needs its free capacity, or may need it."""
+    has_stuck_group: bool = False
+    """It has no room for pods that must share its host, and is to be replaced."""
 
     @property
     def is_deleting(self) -> bool:

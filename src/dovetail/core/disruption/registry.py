@@ -5,9 +5,10 @@ from typing import Final
 from dovetail.core.disruption.consolidation.method import CONSOLIDATION
 from dovetail.core.disruption.drift import DRIFT, STATIC_DRIFT
 from dovetail.core.disruption.emptiness import EMPTINESS
+from dovetail.core.disruption.host_groups import HOST_GROUPS
 from dovetail.core.disruption.method import Method
 
-METHODS: Final[tuple[Method, ...]] = (EMPTINESS, STATIC_DRIFT, DRIFT, CONSOLIDATION)
+METHODS: Final[tuple[Method, ...]] = (EMPTINESS, STATIC_DRIFT, DRIFT, HOST_GROUPS, CONSOLIDATION)
 """The first method that starts a command ends the scan."""
 
 

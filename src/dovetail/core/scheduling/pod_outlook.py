@@ -2,6 +2,12 @@
 
 import msgspec
 
+from dovetail.core.scheduling.host_groups import (
+    StuckHostGroup,
+    find_stuck_groups,
+    format_reasons,
+    plan_without_node,
+)
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import PlannedNode, UnschedulableReason
@@ -18,6 +24,10 @@ class PodOutlook(msgspec.Struct, frozen=True, kw_only=True):
     """New node that would be launched for it and others."""
     reasons: tuple[UnschedulableReason, ...] = ()
     """Why it gets no node, per NodePool."""
+    host_group: StuckHostGroup | None = None
+    """Pods with which it must share a host that has no room for it."""
+    remedy: str = ""
+    """What would resolve a stuck host group."""
 
 
 def predict_outlook(
@@ -33,5 +43,27 @@ def predict_outlook(
             return PodOutlook(new=node)
     for entry in plan.unschedulable:
         if entry.pod.uid == pod.uid and entry.pod.key == pod.key:
-            return PodOutlook(reasons=entry.reasons)
+            return _explain_host_group(PodOutlook(reasons=entry.reasons), pod, snapshot, settings)
     return PodOutlook()
+
+
+def _explain_host_group(
+    outlook: PodOutlook, pod: Pod, snapshot: ClusterSnapshot, settings: SchedulingSettings | None
+) -> PodOutlook:
+    """Add the stuck host group of an unschedulable pod, and what would resolve it."""
+    group = next(iter(find_stuck_groups(snapshot, [pod])), None)
+    if group is None:
+        return outlook
+    plan = plan_without_node(snapshot, group.node, settings)
+    unplaced = next((entry for entry in plan.unschedulable if entry.pod.key == pod.key), None)
+    node = next(node for node in snapshot.nodes if node.name == group.node)
+    if unplaced is not None:
+        remedy = f"no NodePool has a node for all of them ({format_reasons(unplaced)})"
+    elif not node.claim:
+        remedy = f"delete the pods on Node {group.node}, so that all of them are scheduled together"
+    else:
+        remedy = (
+            "the feature gate HostGroupReplacement replaces the node by one with room for all of them; "
+            f"or delete the NodeClaim {node.claim}, or the pods on it, so that they are scheduled together"
+        )
+    return msgspec.structs.replace(outlook, host_group=group, remedy=remedy)
