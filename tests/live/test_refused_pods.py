@@ -85,6 +85,31 @@ def test_daemonset_pods_are_planned_with_the_overhead_of_their_runtime_class(
     assert len(installation.launches()) == 1
 
 
+def test_pods_that_must_share_a_host_are_reunited_on_a_larger_node(installation: Installation) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "group"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    installation.cluster.apply(
+        a_pool(consolidate_after="300s"),
+        a_deployment("group", 1, cpu="1500m", affinity=affinity, terminationGracePeriodSeconds=5),
+    )
+    installation.start_replica("--disable-leader-election", "--feature-gates", "HostGroupReplacement=true")
+    wait_for("the first pod is ready", lambda: installation.ready_replicas("group") == 1, seconds=60)
+    (first,) = hosts(installation)
+
+    installation.scale("group", 3)
+    wait_for("all pods are ready", lambda: installation.ready_replicas("group") == 3, seconds=180)
+
+    (second,) = hosts(installation)
+    assert second != first
+    assert len(installation.launches()) == 2
+
+
+def hosts(installation: Installation) -> set[str]:
+    """Return the nodes of all pods of the group."""
+    pods = installation.cluster.read("pods", "-n", "default", "-l", "app=group")
+    return {pod["spec"].get("nodeName", "") for pod in pods}
+
+
 def an_object(api_version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

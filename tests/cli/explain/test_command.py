@@ -266,3 +266,41 @@ def test_a_target_that_saves_nothing_is_not_shown() -> None:
     lines = [str(line) for line in format_nodes(Nodes(nodes=reasons, target=target), "bundled")]
 
     assert not any("could be" in line for line in lines)
+
+
+def stuck_group(*types: str) -> SimulatedCluster:
+    """Return a cluster with one pod of a group bound, and one that must share its host."""
+    pool = a_pool()
+    pool["spec"]["template"]["spec"]["requirements"][1]["values"] = list(types)
+    group = an_app("group", replicas=1)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "group"}}}
+    required = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    group["spec"]["template"]["spec"]["affinity"] = required
+    cluster = build_cluster(build_scenario(objects=(a_node_class(), pool, group), node_group=0))
+    wait(cluster, 60)
+    cluster.api.patch(DEPLOYMENTS, "group", {"spec": {"replicas": 2}}, PatchType.MERGE, "default")
+    wait(cluster, 60)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("types", "remedy"),
+    [
+        (("m5.large", "m5.2xlarge"), "the feature gate HostGroupReplacement replaces the node"),
+        (("m5.large",), "no NodePool has a node for all of them"),
+    ],
+    ids=["larger node", "no larger node"],
+)
+def test_a_pod_that_must_share_a_full_host_is_shown_with_the_host_and_a_remedy(
+    tmp_path: Path, types: tuple[str, ...], remedy: str
+) -> None:
+    cluster = stuck_group(*types)
+    pods = {bool(pod["spec"].get("nodeName")): pod for pod in cluster.api.list(PODS).items}
+    waiting, bound = pods[False]["metadata"]["name"], pods[True]
+
+    result = explain("pod", waiting, files=[dump(cluster, tmp_path)])
+
+    host = f"Pod default/{bound['metadata']['name']} on Node {bound['spec']['nodeName']}"
+    text = " ".join(result.stdout.split())
+    assert f"It must share a host with {host}, which has no room for it." in text
+    assert f"To resolve it: {remedy}" in text

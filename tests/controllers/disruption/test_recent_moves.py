@@ -83,7 +83,7 @@ def get_lifetimes(cluster: SimulatedCluster, seconds: int) -> dict[str, timedelt
 
 
 @pytest.mark.slow
-def test_nodes_launched_while_a_scale_in_is_consolidated_live_for_ten_minutes() -> None:
+def test_nodes_launched_while_a_scale_in_is_consolidated_live_for_five_minutes() -> None:
     cluster = a_cluster()
     get_lifetimes(cluster, seconds=60)
     launched = {claim.name for claim in cluster.operator.cache.claims()}

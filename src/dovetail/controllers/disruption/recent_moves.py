@@ -22,7 +22,7 @@ from dovetail.model.kube.pod import OwnerReference, Pod
 from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.state.cluster.cache import ObjectChange
 
-REST: Final = timedelta(minutes=10)
+REST: Final = timedelta(minutes=5)
 """Time after initialization in which such a node is not consolidated."""
 SUCCESSION: Final = timedelta(minutes=1)
 """Time after an eviction in which a pending pod of the same owner counts as moved."""

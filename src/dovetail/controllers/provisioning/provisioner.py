@@ -17,6 +17,7 @@ from dovetail.controllers.context import ControllerBase, ControllerContext
 from dovetail.controllers.event_reasons import FAILED_SCHEDULING, NO_COMPATIBLE_INSTANCE_TYPES, NOMINATED
 from dovetail.controllers.provisioning.batch_window import Batch
 from dovetail.controllers.provisioning.displaced_pods import DisplacedPods
+from dovetail.controllers.provisioning.host_groups import HostGroups
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
 from dovetail.core.pod.eligibility import is_reschedulable
@@ -27,7 +28,6 @@ from dovetail.core.provisioning import (
     format_unschedulable,
     is_provisionable,
 )
-from dovetail.core.scheduling.host_groups import find_stuck_groups
 from dovetail.core.scheduling.snapshot_update import merge_plans
 from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
@@ -87,6 +87,7 @@ class Provisioner(ControllerBase):
         self._random = context.random
         self._pod_events = PodSchedulingEvents(context)
         self._displaced_pods = DisplacedPods(context)
+        self._host_groups = HostGroups(context)
         self._settings = context.scheduling_settings
         self._batch = Batch(context.batch_settings)
         self._latency = SchedulingLatency()
@@ -202,13 +203,13 @@ class Provisioner(ControllerBase):
             [(nodes[placement.node].claim, placement.pods) for placement in plan.existing],
             snapshot.pending_pods,
         )
-        self._record_host_groups(snapshot, plan)
         self._nominate_existing(plan.existing, nodes)
         errors = await self._create_claims(plan.nodes, pools)
         if selection.isolated and not errors:
             # After the NodeClaims of all other pods: these take the longest to plan.
             isolated_plan, errors = await self._provision_isolated(selection.isolated)
             plan = merge_plans(plan, isolated_plan)
+        await self._host_groups.handle_plan(snapshot, plan)
 
         # Report.
         is_ready = bool(snapshot.nodepools)
@@ -339,16 +340,6 @@ class Provisioner(ControllerBase):
                 nodes=len(unready),
                 pods=sum(len(placement.pods) for placement in unready),
             )
-
-    def _record_host_groups(self, snapshot: ClusterSnapshot, plan: Plan) -> None:
-        """Record nodes without room for pods that must share their host, if they are to be replaced."""
-        if not self._context.feature_gates.HostGroupReplacement:
-            return
-        groups = find_stuck_groups(snapshot, [entry.pod for entry in plan.unschedulable])
-        # Assigned pods count as bound in a snapshot; a group whose members are not bound is not stuck.
-        bound = {pod.key for group in groups for pod in self._cache.pods_on(group.node)}
-        stuck = [group.node for group in groups if any(member.key in bound for member in group.members)]
-        self._context.host_groups.record(stuck, self._loop.now())
 
     def _publish_pools_without_types(self, snapshot: ClusterSnapshot, excluded: Mapping[str, str]) -> None:
         for pool in snapshot.nodepools:

@@ -10,7 +10,7 @@ from dovetail.core.scheduling.host_groups import (
 )
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.kube.pod import Pod
-from dovetail.model.plan import PlannedNode, UnschedulableReason
+from dovetail.model.plan import Plan, PlannedNode, UnschedulableReason
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 
@@ -43,19 +43,24 @@ def predict_outlook(
             return PodOutlook(new=node)
     for entry in plan.unschedulable:
         if entry.pod.uid == pod.uid and entry.pod.key == pod.key:
-            return _explain_host_group(PodOutlook(reasons=entry.reasons), pod, snapshot, settings)
+            outlook = PodOutlook(reasons=entry.reasons)
+            group = _find_host_group(pod, snapshot, plan)
+            return outlook if group is None else _add_host_group(outlook, group, snapshot, settings)
     return PodOutlook()
 
 
-def _explain_host_group(
-    outlook: PodOutlook, pod: Pod, snapshot: ClusterSnapshot, settings: SchedulingSettings | None
+def _find_host_group(pod: Pod, snapshot: ClusterSnapshot, plan: Plan) -> StuckHostGroup | None:
+    groups = find_stuck_groups(snapshot, [entry.pod for entry in plan.unschedulable])
+    return next((group for group in groups if any(pod.key == one.key for one in group.waiting)), None)
+
+
+def _add_host_group(
+    outlook: PodOutlook, group: StuckHostGroup, snapshot: ClusterSnapshot, settings: SchedulingSettings | None
 ) -> PodOutlook:
     """Add the stuck host group of an unschedulable pod, and what would resolve it."""
-    group = next(iter(find_stuck_groups(snapshot, [pod])), None)
-    if group is None:
-        return outlook
+    together = {pod.key for pod in (*group.waiting, *group.members)}
     plan = plan_without_node(snapshot, group.node, settings)
-    unplaced = next((entry for entry in plan.unschedulable if entry.pod.key == pod.key), None)
+    unplaced = next((entry for entry in plan.unschedulable if entry.pod.key in together), None)
     node = next(node for node in snapshot.nodes if node.name == group.node)
     if unplaced is not None:
         remedy = f"no NodePool has a node for all of them ({format_reasons(unplaced)})"
@@ -64,6 +69,6 @@ def _explain_host_group(
     else:
         remedy = (
             "the feature gate HostGroupReplacement replaces the node by one with room for all of them; "
-            f"or delete the NodeClaim {node.claim}, or the pods on it, so that they are scheduled together"
+            f"or delete the NodeClaim {node.claim}, so that they are scheduled together"
         )
     return msgspec.structs.replace(outlook, host_group=group, remedy=remedy)
