@@ -29,7 +29,7 @@ TOGETHER = {
 @cache
 def a_catalog() -> Catalog:
     catalog = bundled_catalog()
-    types = tuple(one for one in catalog.instance_types if one.name in (*TYPES, "t3.small"))
+    types = tuple(known for known in catalog.instance_types if known.name in (*TYPES, "t3.small"))
     return msgspec.structs.replace(catalog, instance_types=types)
 
 

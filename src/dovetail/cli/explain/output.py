@@ -72,7 +72,7 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     host_group: str = ""
     """The pods and the node with which it must share a host, if there is no room."""
     remedy: str = ""
-    """What would give such a group a host."""
+    """Change that would give such a group a host."""
 
 
 class Blockers(msgspec.Struct, frozen=True, kw_only=True):

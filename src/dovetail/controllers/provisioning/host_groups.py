@@ -1,4 +1,6 @@
-"""Host groups: pods with required affinity by hostname, behind HostGroupReplacement.
+"""Host groups: pods with required affinity by hostname.
+
+Behind the feature gate HostGroupReplacement.
 
 Finds groups that are stuck on a node without room, which ``core.disruption.host_groups``
 replaces; and makes kube-scheduler try a group again that has room on another node now.

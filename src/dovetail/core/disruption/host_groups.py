@@ -1,4 +1,4 @@
-"""Host groups: replace a node whose pods keep pods that must share its host waiting.
+"""Host groups: replace a node without room for pods that must share its host.
 
 The replacement has room for the whole group. Off by default (gate HostGroupReplacement).
 """

@@ -1,4 +1,4 @@
-"""Stuck host groups: pods that must share a host which has no room for all of them.
+"""Stuck host groups: pods that must share a host without room for all of them.
 
 Pods with required affinity by hostname go where the first of them runs. kube-scheduler
 binds the first one wherever it fits, and does not ask whether the others fit, too.
@@ -32,7 +32,7 @@ class StuckHostGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_stuck_groups(snapshot: ClusterSnapshot, unschedulable: Iterable[Pod]) -> tuple[StuckHostGroup, ...]:
-    """Return the groups of pods that a plan could not schedule, one per node, by name.
+    """Return the groups of unschedulable pods, one per node, by name of the node.
 
     Members on several nodes leave a choice; none of their nodes has room then, and
     only the first by name is returned.

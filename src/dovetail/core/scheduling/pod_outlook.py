@@ -27,7 +27,7 @@ class PodOutlook(msgspec.Struct, frozen=True, kw_only=True):
     host_group: StuckHostGroup | None = None
     """Pods with which it must share a host that has no room for it."""
     remedy: str = ""
-    """What would resolve a stuck host group."""
+    """Change that would resolve a stuck host group."""
 
 
 def predict_outlook(
@@ -51,7 +51,7 @@ def predict_outlook(
 
 def _find_host_group(pod: Pod, snapshot: ClusterSnapshot, plan: Plan) -> StuckHostGroup | None:
     groups = find_stuck_groups(snapshot, [entry.pod for entry in plan.unschedulable])
-    return next((group for group in groups if any(pod.key == one.key for one in group.waiting)), None)
+    return next((group for group in groups if any(pod.key == other.key for other in group.waiting)), None)
 
 
 def _add_host_group(

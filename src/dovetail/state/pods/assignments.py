@@ -25,7 +25,7 @@ kube-scheduler clears the nomination of a pod that it rejects, so these pods may
 have been tried yet. After five minutes it retries every pod.
 """
 CHECK_AFTER = timedelta(seconds=10)
-"""Time after initialization until a node is checked: does it still accept its pods?
+"""Time after initialization until a node that does not accept its pods is found.
 
 Equal to the longest backoff of kube-scheduler. A pod that it rejects may keep its
 nomination for minutes: changes of a node that do not help a pod cause no new attempt.
