@@ -17,7 +17,7 @@ from dovetail.aws.amifamily.family import (
     default_volume,
 )
 from dovetail.aws.userdata.bootstrap import Bootstrap, kubelet_labels
-from dovetail.core.instancetypes.ami_families import GIB
+from dovetail.core.instancetypes.ami_families import ami_family_facts
 from dovetail.model.karpenter.ami_family import AmiFamily
 from dovetail.model.karpenter.ec2nodeclass import BlockDevice
 from dovetail.ports.cloudprovider import NodeClassNotReadyError
@@ -42,7 +42,6 @@ _KUBERNETES_SETTINGS: Final = frozenset(
 )
 """Keys of ``settings.kubernetes``. An AMI that reads another key does not boot."""
 _ROOT_DEVICE: Final = "/dev/xvda"
-_ROOT_BYTES: Final = 4 * GIB
 _STORAGE_COMMAND: Final = "000-mount-instance-storage"
 _BIND_DIRECTORIES: Final = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _DEFAULT_BIND_VERSION: Final = (1, 46, 0)
@@ -89,7 +88,8 @@ class Bottlerocket(AmiFamilyProvider):
 
     def default_block_devices(self) -> tuple[BlockDevice, ...]:
         """Return the volume of the operating system and the data volume."""
-        return (default_volume(_ROOT_DEVICE, _ROOT_BYTES), *super().default_block_devices())
+        root = default_volume(_ROOT_DEVICE, ami_family_facts(self.name).system_bytes)
+        return (root, *super().default_block_devices())
 
 
 def parse_version(name: str) -> str:

@@ -18,12 +18,19 @@ class AmiFamilyFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Device of the pods' ephemeral storage; empty if it depends on the AMI."""
     data_bytes: int = 20 * GIB
     """Default size of the data device."""
+    system_bytes: int = 0
+    """Default size of a separate volume for the operating system; 0: there is none."""
     eni_limited: bool = True
     """Each pod gets an IP address of the VPC, so network interfaces limit pods."""
     reserves_for_actual_pods: bool = False
     """Kube-reserved memory follows the pod limit instead of the ENI limit."""
     excluded_prefixes: tuple[str, ...] = ()
     """Name prefixes of instance types that its AMIs do not boot on."""
+
+    @property
+    def default_volume_bytes(self) -> tuple[int, ...]:
+        """Sizes of the volumes of a node class without block devices, the data device last."""
+        return (self.system_bytes, self.data_bytes) if self.system_bytes else (self.data_bytes,)
 
     @property
     def is_windows(self) -> bool:
@@ -43,7 +50,9 @@ def _facts_of(family: AmiFamily) -> AmiFamilyFacts:
         case AmiFamily.AL2023:
             return AmiFamilyFacts(data_device="/dev/xvda", excluded_prefixes=("a1.",))
         case AmiFamily.BOTTLEROCKET:
-            return AmiFamilyFacts(data_device="/dev/xvdb", reserves_for_actual_pods=True)
+            return AmiFamilyFacts(
+                data_device="/dev/xvdb", system_bytes=4 * GIB, reserves_for_actual_pods=True
+            )
         case AmiFamily.CUSTOM:
             return AmiFamilyFacts()
         case AmiFamily.WINDOWS2019:

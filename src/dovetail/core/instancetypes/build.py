@@ -15,6 +15,7 @@ from dovetail.core.instancetypes.offerings import (
 )
 from dovetail.core.instancetypes.overhead import compute_overhead
 from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, InstanceTypeSettings
+from dovetail.core.nodeclass.node_cost import compute_node_cost
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.cpu_credits import find_cpu_credits
 from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
@@ -57,6 +58,7 @@ def build_instance_types(
         unavailable=unavailable,
     )
     reservations = node_class.capacity_reservations if settings.reserved_capacity else ()
+    node_cost = compute_node_cost(node_class, family.default_volume_bytes)
     placement_group_labels = _placement_labels(node_class.resolved.placement_group)
     instance_types = []
     for ec2_type in ec2_types:
@@ -86,6 +88,7 @@ def build_instance_types(
             system_reserved=kubelet.system_reserved if kubelet else None,
             offerings=offerings,
             cpu_credits=find_cpu_credits(ec2_type, is_windows=family.is_windows, policy=settings.burstable),
+            node_cost=node_cost,
         )
         instance_types.append(instance_type)
     return tuple(instance_types)

@@ -61,6 +61,8 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     """True if a NodeOverlay adds extended resources."""
     cpu_credits: CpuCredits | None = None
     """None: not burstable."""
+    node_cost: float = 0.0
+    """USD per hour of a node beyond its instance: volumes, public address, image pulls."""
 
     @property
     def allocatable(self) -> Resources:

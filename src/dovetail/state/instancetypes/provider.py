@@ -248,7 +248,6 @@ def _get_fingerprint(node_class: EC2NodeClass) -> EC2NodeClass:
             tags=EMPTY,
             metadata_options=MetadataOptions(),
             detailed_monitoring=None,
-            associate_public_ip_address=None,
             context="",
         ),
         resolved=ResolvedResources(
