@@ -73,6 +73,8 @@ class PlannedNode(msgspec.Struct, frozen=True, kw_only=True):
     startup_taints: tuple[Taint, ...] = ()
     min_values_relaxed: bool = False
     reservation_ids: tuple[str, ...] = ()
+    node_cost: float = 0.0
+    """USD per hour beyond the instance."""
 
     @property
     def instance_type(self) -> InstanceType:
@@ -98,6 +100,11 @@ class PlannedNode(msgspec.Struct, frozen=True, kw_only=True):
         """USD per hour, expected surplus CPU credits included."""
         return self.offering.price + self.surplus_price
 
+    @property
+    def cost(self) -> float:
+        """USD per hour of instance and node cost."""
+        return self.price + self.node_cost
+
 
 class ExistingPlacement(msgspec.Struct, frozen=True):
     """Pods placed on an existing node."""
@@ -119,5 +126,15 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def price(self) -> float:
-        """USD per hour of all new nodes."""
+        """USD per hour of the instances of all new nodes."""
         return sum(node.price for node in self.nodes)
+
+    @property
+    def node_cost(self) -> float:
+        """USD per hour of all new nodes beyond their instances."""
+        return sum(node.node_cost for node in self.nodes)
+
+    @property
+    def cost(self) -> float:
+        """USD per hour of instances and node costs."""
+        return self.price + self.node_cost

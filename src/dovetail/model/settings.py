@@ -34,10 +34,6 @@ class Packing(StrEnum):
     """Number of nodes, like Karpenter: no new node while the pod fits an existing one."""
 
 
-ROOT_VOLUME_USD_PER_HOUR = 20 * 0.08 / 730
-"""USD per hour of a 20 GiB gp3 root volume in us-east-1 ($0.08 per GiB and month)."""
-
-
 MIN_NODE_MEMORY = 128 << 20
 """Bytes. A t4g.nano leaves 15 MiB to pods, a t3.nano 74 MiB, any other type more than this."""
 
@@ -45,16 +41,21 @@ MIN_NODE_MEMORY = 128 << 20
 class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the scheduler.
 
-    All defaults but ``packing``, ``node_cost`` and ``min_node_memory`` are Karpenter's.
+    Not in Karpenter: packing, node cost, fewer nodes, minimum memory of a node.
     """
 
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
     min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
     packing: Packing = Packing.CHEAPEST
-    node_cost: float = ROOT_VOLUME_USD_PER_HOUR
-    """USD per hour added for each node when fleets are compared; not part of the price."""
     min_node_memory: int = MIN_NODE_MEMORY
     """Bytes left for pods after DaemonSets; types with less are used if no other fits."""
+    node_cost: float | None = None
+    """USD per hour of each node beyond its instance; None: from the node class.
+
+    An annotation of the NodePool takes precedence.
+    """
+    fewer_nodes_tolerance: float = 0.02
+    """Share by which a plan with half the nodes may be more expensive than the cheapest."""
     max_instance_types: int = 600
     """Maximum number of instance types in the requirements of a NodeClaim."""
     reserved_capacity: bool = True

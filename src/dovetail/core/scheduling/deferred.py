@@ -264,7 +264,7 @@ class DeferredPods:
         for state in states:
             rows = self._usable_rows(state)
             alloc.append(space.tables[space.states[state].pool].alloc[rows])
-            price.append(space.cost[state][: len(rows)][rows] + self._problem.settings.node_cost)
+            price.append(space.cost[state][: len(rows)][rows])
         admits: Bools = np.array(joinable, dtype=np.bool_).T  # [states, batches]
         caps = [_NO_CAP if (cap := batch.compiled.max_per_node) is None else cap for batch in batches]
         return Demand(
@@ -275,6 +275,7 @@ class DeferredPods:
             max_per_node=np.array(caps, dtype=np.int64),
             admission=np.repeat(np.arange(len(states)), [len(types) for types in price]),
             admits=admits,
+            fewer_nodes_tolerance=self._problem.settings.fewer_nodes_tolerance,
         )
 
     def _is_within_limits(self, type_options: list[tuple[int, int]], bundles: list[Bundle]) -> bool:

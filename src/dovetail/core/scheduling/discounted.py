@@ -64,7 +64,7 @@ def solve_discounted(
         (_bill_plan(plan, remaining_discounts, existing_bill, prices) for plan in plans),
         key=lambda billed: (
             len(billed.plan.unschedulable),
-            round(billed.added_cost / _EPSILON),
+            round((billed.added_cost + billed.plan.node_cost) / _EPSILON),
             billed.plan.price,
         ),
     )

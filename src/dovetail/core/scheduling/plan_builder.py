@@ -140,6 +140,7 @@ class PlanBuilder:
                     startup_taints=template.startup_taints,
                     min_values_relaxed=claim in problem.placement.relaxed_min_values,
                     reservation_ids=_reservations(state),
+                    node_cost=table.node_cost,
                 )
 
     def _name(self, pool: str) -> str:

@@ -32,6 +32,7 @@ from dovetail.core.scheduling.placement.running_pods import (
     register_domains,
 )
 from dovetail.core.scheduling.placement.state import PlacementState
+from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.relaxation import node_requirements, relax
 from dovetail.core.scheduling.pods.volumes import VolumeConstraint, VolumeResolver
@@ -97,7 +98,13 @@ class Problem:
         self.resource_names = _requested_resources(classes)
         types, reserved = snapshot.instance_types, settings.reserved_capacity
         self.tables = [
-            NodePoolTable(pool, types.get(pool.name, ()), self.resource_names, reservations=reserved)
+            NodePoolTable(
+                pool,
+                types.get(pool.name, ()),
+                self.resource_names,
+                reservations=reserved,
+                node_cost=get_node_cost(pool, types.get(pool.name, ()), settings.node_cost),
+            )
             for pool in usable_nodepools(snapshot)
         ]
         self._port_numbers: dict[HostPort, int] = {}

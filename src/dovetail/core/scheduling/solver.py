@@ -70,6 +70,7 @@ rows of a table                   instance type name
 types of a claim state            price, then row (``rows_by_price``)
 offering of a planned node        price, zone, capacity type
 fleets of equal cost              the later search result (``fleet/search.py``)
+plans of nearly equal cost        fewer nodes (``plan_cost.py``)
 ================================  =============================================
 """
 
@@ -79,6 +80,7 @@ from msgspec.structs import replace
 
 from dovetail.core.scheduling.placement_order import place_pods, split_invalid
 from dovetail.core.scheduling.plan_builder import PlanBuilder
+from dovetail.core.scheduling.plan_cost import is_better
 from dovetail.core.scheduling.pods.default_spread import DefaultSpreads
 from dovetail.core.scheduling.pods.equivalence import PodClass, classify, selector_keys
 from dovetail.core.scheduling.pods.pending import find_pods_to_schedule
@@ -104,8 +106,6 @@ _FEW_NODES = 64
 """Plans of up to this many new nodes are also tried with ``Packing.FEWEST``."""
 _STEPS_PER_NODEPOOL = 100
 """Steps to compile a NodePool, once more for each isolated class."""
-_EPSILON = 1e-9
-"""Relative price difference below which two plans cost the same."""
 _NO_NODEPOOL = UnschedulableReason(
     "", Constraint.NO_NODEPOOL, "there is no NodePool that could launch a node for it"
 )
@@ -177,18 +177,16 @@ def _solve_together(
         # the other packing is quick to try.
         fewest = replace(settings, packing=Packing.FEWEST)
         alternative, _ = _plan_once(snapshot, fewest, pods, WorkCounter(work.should_stop))
-        if not alternative.postponed and _is_better(alternative, plan, settings.node_cost):
+        if not alternative.postponed and _is_better(alternative, plan, settings.fewer_nodes_tolerance):
             return alternative
     return plan
 
 
-def _is_better(plan: Plan, other: Plan, node_cost: float) -> bool:
+def _is_better(plan: Plan, other: Plan, tolerance: float) -> bool:
     """Return True if ``plan`` places more pods than ``other``, or as many for less."""
     if len(plan.unschedulable) != len(other.unschedulable):
         return len(plan.unschedulable) < len(other.unschedulable)
-    price = plan.price + node_cost * len(plan.nodes)
-    other_price = other.price + node_cost * len(other.nodes)
-    return price < other_price * (1 - _EPSILON)
+    return is_better(plan.cost, len(plan.nodes), other.cost, len(other.nodes), tolerance)
 
 
 def _plan_once(

@@ -1,5 +1,6 @@
 """NodePool: template, limits and disruption settings of a group of nodes."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 
@@ -11,6 +12,9 @@ from dovetail.model.kube.conditions import NO_CONDITIONS, Conditions
 from dovetail.model.kube.requirements import Requirement, Requirements, RequirementSpec
 from dovetail.model.kube.resources import Resources
 from dovetail.model.kube.taints import Taint
+
+MAX_NODE_COST = 10.0
+"""USD per hour; more is probably a monthly amount."""
 
 
 class NodeClassRef(msgspec.Struct, frozen=True, cache_hash=True):
@@ -110,6 +114,11 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     node_count: int = 0
     """``status.nodes``, as last written."""
 
+    @property
+    def node_cost(self) -> float | None:
+        """Return the cost of a node beyond its instance, in USD per hour; None: not set."""
+        return parse_node_cost(self.annotations.get(label_keys.NODE_COST_ANNOTATION, ""))
+
     def requirements(self) -> Requirements:
         """Return the requirements of every node of the NodePool, its labels included."""
         key, value = self.template.node_class.label
@@ -120,6 +129,24 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
                 Requirement.one_of(key, value),
             ]
         )
+
+
+def parse_node_cost(text: str) -> float | None:
+    """Return USD per hour of an annotation; None if it is no number from 0 to 10."""
+    try:
+        cost = float(text)
+    except ValueError:
+        return None
+    return cost if 0 <= cost <= MAX_NODE_COST else None
+
+
+def find_node_cost_error(annotations: Mapping[str, str]) -> str:
+    """Return what is wrong with the annotation for the node cost; empty: nothing."""
+    text = annotations.get(label_keys.NODE_COST_ANNOTATION)
+    if text is None or parse_node_cost(text) is not None:
+        return ""
+    amount = f"an amount from 0 to {MAX_NODE_COST:g} USD per hour"
+    return f'{text!r} is not {amount}; 15 USD a month are "0.0205"'
 
 
 def sort_by_weight(pools: tuple[NodePool, ...]) -> list[NodePool]:

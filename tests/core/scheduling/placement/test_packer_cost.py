@@ -17,8 +17,9 @@ from tests.support.scheduling.instance_types import DEFAULT_TYPES, Z1, Z3, a_typ
 from tests.support.scheduling.plans import new_node_of
 from tests.support.scheduling.solver import checked as solve
 
-FEWEST = SchedulingSettings(packing=Packing.FEWEST)
-NODE_COST = SchedulingSettings().node_cost
+FEWEST = SchedulingSettings(packing=Packing.FEWEST, node_cost=0.002)
+NODE_COST = 0.002
+CHEAPEST = SchedulingSettings(node_cost=NODE_COST, fewer_nodes_tolerance=0.0)
 FLEXIBLE = tuple(
     a_type(f"{cpu}x{memory}", cpu=cpu, memory=f"{memory}Gi", pods=20, price=price)
     for cpu, memory, price in [
@@ -66,10 +67,9 @@ def test_a_few_pods_get_the_cheapest_fleet_there_is(
 ) -> None:
     some = [a_pod(f"p{i}", cpu=f"{cpu}m", memory=f"{memory}Mi") for i, (cpu, memory) in enumerate(requests)]
 
-    plan = solve(cluster(some, types=types))
+    plan = solve(cluster(some, types=types), CHEAPEST)
 
-    cost = plan.price + NODE_COST * len(plan.nodes)
-    assert cost == pytest.approx(least_cost(some, types))
+    assert plan.cost == pytest.approx(least_cost(some, types))
 
 
 def in_two_zones(cheap: float, expensive: float, **size: Any) -> list[InstanceType]:
@@ -148,12 +148,9 @@ def test_the_cheapest_fleet_never_costs_more_than_the_one_with_the_fewest_nodes(
     ]
     snapshot = cluster(some, types=types)
 
-    cheapest, fewest = solve(snapshot), solve(snapshot, FEWEST)
+    cheapest, fewest = solve(snapshot, CHEAPEST), solve(snapshot, FEWEST)
 
-    def cost(plan: Any) -> float:
-        return float(plan.price + NODE_COST * len(plan.nodes))
-
-    assert cost(cheapest) <= cost(fewest) + 1e-9
+    assert cheapest.cost <= fewest.cost + 1e-9
 
 
 def test_daemon_sets_are_paid_for_on_every_node() -> None:

@@ -62,8 +62,9 @@ class ClaimStateSpace:
         self.tables = tables
         self._width = max((len(table.rows) for table in tables), default=0)
         self.cost: Floats = np.full((16, self._width), UNAVAILABLE)
-        """[claim states, types]: price of the cheapest available offering, USD per hour.
+        """[claim states, types]: cost of a node, USD per hour.
 
+        It is the price of the cheapest available offering, with the node cost of the pool.
         Infinite: the type is not available in this state. Both axes may be longer than
         needed: states are added, and pools have different numbers of types.
         """
@@ -232,7 +233,7 @@ class ClaimStateSpace:
         cost = np.full(self._width, UNAVAILABLE)
         if rows.any() and columns.any():
             best = table.price[:, columns].min(axis=1)
-            cost[: len(rows)] = np.where(rows, best, UNAVAILABLE)
+            cost[: len(rows)] = np.where(rows, best + table.node_cost, UNAVAILABLE)
         reserved = [
             (row, offering.price + float(table.surplus[row] + table.premium[row]))
             for row, offering in table.reserved
@@ -242,7 +243,7 @@ class ClaimStateSpace:
         # Elsewhere they must not attract claims: their slots are limited.
         if requirements.get(label_keys.CAPACITY_TYPE) == _RESERVED_ONLY:
             for row, price in reserved:
-                cost[row] = min(cost[row], price)
+                cost[row] = min(cost[row], price + table.node_cost)
         # ``In []`` with "must exist": no label value can satisfy it.
         contradictory = any(
             requirement.must_exist and not requirement.complement and not requirement.values

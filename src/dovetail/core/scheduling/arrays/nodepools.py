@@ -31,8 +31,11 @@ class NodePoolTable:
         axis: Sequence[str],
         *,
         reservations: bool = True,
+        node_cost: float = 0.0,
     ) -> None:
         self.pool = pool
+        self.node_cost = node_cost
+        """USD per hour of each node beyond its instance."""
         self.requirements = pool.requirements()
         self.resource_names = tuple(axis)
         self._reservations = reservations

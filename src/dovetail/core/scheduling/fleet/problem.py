@@ -31,7 +31,7 @@ class Demand:
     alloc: Floats
     """[T, R]: allocatable for pods on a node of each type."""
     price: Floats
-    """[T]: USD per hour of a node, with the node cost of the settings."""
+    """[T]: USD per hour of a node, with its node cost."""
     max_per_node: Ints | None = None
     """[K]: maximum number of pods of a class on one node; None: any number."""
     effort: int = DEFAULT_EFFORT
@@ -40,6 +40,8 @@ class Demand:
     """[T]: row of ``admits`` for each type; None: every type admits every class."""
     admits: Bools | None = None
     """[admissions, K]: True where rules allow pods of the class."""
+    fewer_nodes_tolerance: float = 0.0
+    """Share by which a fleet of half the nodes may be more expensive than the cheapest."""
 
 
 @dataclass(frozen=True, slots=True)

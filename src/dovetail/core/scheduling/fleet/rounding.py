@@ -36,11 +36,22 @@ class Fleet:
     def cost(self) -> float:
         return float(self.problem.price[self.types] @ np.array(self.copies, dtype=np.float64))
 
+    @property
+    def node_count(self) -> int:
+        return sum(self.copies)
+
     def add_nodes(self, type_index: int, counts: Floats, copies: int) -> None:
         self.types.append(type_index)
         self.counts.append(counts)
         self.copies.append(copies)
         self.unplaced -= counts * copies
+
+    def reprice(self, problem: FleetProblem) -> "Fleet":
+        """Return the same nodes in a problem that differs in nothing but prices."""
+        fleet = Fleet(problem, problem.counts)
+        for type_index, counts, copies in zip(self.types, self.counts, self.copies, strict=True):
+            fleet.add_nodes(type_index, counts, copies)
+        return fleet
 
     def max_copies(self, counts: Floats) -> int:
         """Return how many nodes with these pods [K] the unplaced pods can fill."""

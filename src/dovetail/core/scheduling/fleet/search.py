@@ -1,5 +1,8 @@
 """Fleet search: the cheapest fleet that holds all pods of a demand."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Ints
@@ -9,6 +12,7 @@ from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_
 from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation, solve_fluid_relaxation
 from dovetail.core.scheduling.fleet.problem import Bundle, Demand, FleetProblem, compile_demand
 from dovetail.core.scheduling.fleet.rounding import Fleet, add_remaining_nodes, add_whole_nodes, pack_by_class
+from dovetail.core.scheduling.plan_cost import get_node_penalty, is_better
 
 # Fleets of up to so many nodes (in the relaxation) are tried by beam search.
 _FEW_NODES = 4
@@ -23,11 +27,14 @@ _GOOD_AFTER_BEAM, _GOOD_AFTER_COLUMNS = 1.03, 1.1
 _IMPROVED = 0.999
 # Up to so many classes rounds are doubled, up to so many rounds.
 _FEW_CLASSES, _MAX_ROUNDS = 24, 32
+# Fleets of at least so many nodes (in the relaxation) are searched with a penalty per node.
+_MANY_NODES = 8
 
 
 def cheapest_fleet(demand: Demand) -> list[Bundle]:
     """Return nodes that hold every pod once, as cheap as the search finds.
 
+    Fewer nodes are preferred within ``demand.fewer_nodes_tolerance``.
     Raises ``ValueError`` when a class fits on no type.
     """
     if not (demand.counts > 0).any():
@@ -37,7 +44,8 @@ def cheapest_fleet(demand: Demand) -> list[Bundle]:
     for part in _split_classes(problem):
         counts = problem.counts[part]
         effort = max(_MIN_EFFORT, demand.effort * len(part) // len(classes))
-        fleet = _pack_part(problem.restrict_to(part, counts), min(effort, demand.effort))
+        effort, tolerance = min(effort, demand.effort), demand.fewer_nodes_tolerance
+        fleet = _pack_part(problem.restrict_to(part, counts), effort, tolerance)
         bundles.extend(_bundles(fleet, classes[part], class_count))
     return bundles
 
@@ -58,13 +66,61 @@ def _split_classes(problem: FleetProblem) -> list[Ints]:
     return [np.sort(order[first::parts]) for first in range(parts)]
 
 
-def _pack_part(problem: FleetProblem, effort: int) -> Fleet:
-    """Return the best of: one class per node, beam search, column generation."""
+def _pack_part(problem: FleetProblem, effort: int, tolerance: float) -> Fleet:
+    """Return the fleet that the tolerance for fewer nodes prefers."""
     if is_small(problem.counts):
-        return pack_small(problem, problem.counts)
+        return _prefer_fewer_nodes(
+            problem, lambda penalized: pack_small(penalized, penalized.counts), tolerance
+        )
     if len(problem.counts) == 1:
-        return pack_identical(problem)
+        return _prefer_fewer_nodes(problem, pack_identical, tolerance)
     relaxation = solve_fluid_relaxation(problem)
+    nodes = float(relaxation.nodes.sum())
+    if not tolerance or nodes < _MANY_NODES:
+        return _prefer_one_node(_pack_classes(problem, relaxation, effort), tolerance)
+    # The relaxation has the mean cost of a node: one search, with the penalty, is enough.
+    penalized = _penalize(problem, get_node_penalty(relaxation.bound, nodes, tolerance))
+    fleet = _pack_classes(penalized, solve_fluid_relaxation(penalized), effort).reprice(problem)
+    if fleet.cost <= relaxation.bound * (1 + tolerance) or 2 * fleet.node_count >= nodes:
+        return fleet
+    return _select(_pack_classes(problem, relaxation, effort), fleet, tolerance)
+
+
+def _prefer_fewer_nodes(
+    problem: FleetProblem, pack: Callable[[FleetProblem], Fleet], tolerance: float
+) -> Fleet:
+    """Return the result of an exact search, or of the same search with a penalty per node."""
+    best = pack(problem)
+    if not tolerance or best.node_count < 2:
+        return best
+    penalty = get_node_penalty(best.cost, best.node_count, tolerance)
+    return _select(best, pack(_penalize(problem, penalty)).reprice(problem), tolerance)
+
+
+def _prefer_one_node(best: Fleet, tolerance: float) -> Fleet:
+    """Return a single node for all pods if the tolerance prefers it."""
+    if not tolerance or best.node_count < 2:
+        return best
+    problem = best.problem
+    type_index, price = problem.cheapest_single_node(problem.counts[None])
+    if not np.isfinite(price[0]):
+        return best
+    single = Fleet(problem, problem.counts)
+    single.add_nodes(int(type_index[0]), problem.counts, 1)
+    return _select(best, single, tolerance)
+
+
+def _select(fleet: Fleet, other: Fleet, tolerance: float) -> Fleet:
+    is_other_better = is_better(other.cost, other.node_count, fleet.cost, fleet.node_count, tolerance)
+    return other if is_other_better else fleet
+
+
+def _penalize(problem: FleetProblem, penalty: float) -> FleetProblem:
+    return replace(problem, price=problem.price + penalty)
+
+
+def _pack_classes(problem: FleetProblem, relaxation: FluidRelaxation, effort: int) -> Fleet:
+    """Return the best of: one class per node, beam search, column generation."""
     best = pack_by_class(problem)
     if relaxation.nodes.sum() <= _FEW_NODES:
         best = _cheaper(best, _pack_by_beam_search(problem, relaxation))

@@ -143,7 +143,7 @@ class ClaimOpener:
         if max_pods < 1 or not allowed.any():
             return None
         pods = np.minimum(per_row, max_pods)
-        cost = self._placement.space.cost[state][: len(per_row)] + self._placement.settings.node_cost
+        cost = self._placement.space.cost[state][: len(per_row)]
         if self._placement.fewest_nodes or maximize_pods:
             most = pods[allowed].max()
             score = np.where(allowed & (pods == most), cost, np.inf)
