@@ -8,6 +8,7 @@ from bench.mixes import deployments
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.context import DisruptionContext
+from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
@@ -73,6 +74,7 @@ class RunningCluster:
                 pool=self._pool,
                 reschedulable_pods=node.pods,
                 price=self.prices[name],
+                node_cost=get_node_cost(self._pool, self._mix.instance_types[self._pool.name], None),
             )
             for name, node in self.nodes.items()
         )

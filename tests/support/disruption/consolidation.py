@@ -11,6 +11,7 @@ from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.context import DisruptionContext
 from dovetail.core.disruption.simulation import SimulationOutcome
 from dovetail.core.pod.eligibility import is_reschedulable
+from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
@@ -73,6 +74,7 @@ def candidates_of(snapshot: ClusterSnapshot) -> tuple[Candidate, ...]:
             pool=pools[node.pool],
             reschedulable_pods=tuple(pod for pod in node.pods if is_reschedulable(pod)),
             price=price_of(node, snapshot),
+            node_cost=get_node_cost(pools[node.pool], snapshot.instance_types.get(node.pool, ()), None),
         )
         for node in snapshot.nodes
         if node.pool in pools and node.initialized and not node.deleting

@@ -89,6 +89,7 @@ class CandidateFinder(ControllerBase):
         super().__init__(context)
         self._assignments = context.assignments
         self._nominations = context.nominations
+        self._node_cost = context.scheduling_settings.node_cost
         self._triggers = triggers
         self._keep_reasons = context.keep_reasons
         self._disruption_events = events
@@ -268,6 +269,7 @@ class CandidateFinder(ControllerBase):
             get_pdbs=self._get_pdb_lookup(),
             is_nominated=self._is_nominated,
             tainted_by_command=tainted_by_command,
+            node_cost=self._node_cost,
         )
 
     def _get_pdb_lookup(self) -> Callable[[Pod], tuple[PodDisruptionBudget, ...]]:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_active, is_reschedulable
+from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.condition_types import INSTANCE_TERMINATING
@@ -82,6 +83,8 @@ class CandidateContext(msgspec.Struct, frozen=True, kw_only=True):
     is_nominated: Callable[[str, datetime], bool]
     tainted_by_command: frozenset[str] = frozenset()
     """Provider IDs of nodes whose disrupted taint belongs to the command being checked."""
+    node_cost: float | None = None
+    """The setting of what nodes cost beyond their instance; see ``get_node_cost``."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -95,11 +98,18 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Pods that need another node."""
     price: float = 0.0
     """USD per hour; 0 if unknown."""
+    node_cost: float = 0.0
+    """USD per hour beyond the instance."""
 
     @property
     def name(self) -> str:
         """Name of its node."""
         return self.node.name
+
+    @property
+    def cost(self) -> float:
+        """USD per hour of instance and node cost."""
+        return self.price + self.node_cost
 
     @cached_property
     def disruption_cost(self) -> float:
@@ -108,7 +118,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def savings_ratio(self) -> float:
-        return self.price / self.disruption_cost
+        return self.cost / self.disruption_cost
 
 
 class Blocker(msgspec.Struct, frozen=True, order=True):
@@ -183,6 +193,7 @@ def check_disruptable(
         pool=pool,
         reschedulable_pods=tuple(pod for pod in state_node.pods if is_reschedulable(pod)),
         price=get_node_price(node, types, state_node.pods),
+        node_cost=get_node_cost(pool, types.values(), context.node_cost),
     )
 
 

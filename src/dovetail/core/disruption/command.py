@@ -18,12 +18,17 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     excluded_targets: frozenset[str] = frozenset()
     """Nodes that received no pods in the simulation, because they are to be replaced, too."""
     saving: float = 0.0
-    """USD per hour."""
+    """USD per hour, with node costs."""
 
     @property
     def replacement_price(self) -> float:
         """Price of the replacements in USD per hour."""
         return sum(node.price for node in self.replacements)
+
+    @property
+    def replacement_cost(self) -> float:
+        """Price and node cost of the replacements in USD per hour."""
+        return sum(node.cost for node in self.replacements)
 
     @property
     def disruption_cost(self) -> float:
@@ -41,7 +46,7 @@ class KeepReason(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     price: float
-    """USD per hour; 0 if unknown."""
+    """USD per hour of the instance; 0 if unknown."""
     code: str
     """Stable and short, like ``budget`` or ``no-place``."""
     message: str = msgspec.field(name="because")
@@ -49,4 +54,6 @@ class KeepReason(msgspec.Struct, frozen=True, kw_only=True):
     blocker: Blocker | None = None
     """The object to change so that the node can be disrupted."""
     saving: float = 0.0
-    """USD per hour saved by the removal, for a node with code ``goes``."""
+    """USD per hour saved by the removal, with node costs, for a node with code ``goes``."""
+    node_cost: float = 0.0
+    """USD per hour beyond the instance."""

@@ -50,7 +50,7 @@ def decide(method_input: MethodInput) -> Decision:
         if len(commands) >= MAX_COMMANDS:
             break
         if not candidate.reschedulable_pods:
-            result: Command | KeepReason = Command(candidates=(candidate,), saving=candidate.price)
+            result: Command | KeepReason = Command(candidates=(candidate,), saving=candidate.cost)
         else:
             # Compiling a simulation is expensive: only when a node has pods.
             simulation = simulation or _create_simulation(method_input)
@@ -92,7 +92,7 @@ def _simulate_replacement(candidate: Candidate, simulation: SchedulingSimulation
         candidates=(candidate,),
         replacements=outcome.new_nodes,
         placements=outcome.placements,
-        saving=candidate.price - outcome.price,
+        saving=candidate.cost - outcome.cost,
     )
 
 

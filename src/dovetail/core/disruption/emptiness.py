@@ -61,7 +61,7 @@ def decide(inputs: MethodInput) -> Decision:
             selected.append(candidate)
         else:
             over_budget.append(candidate)
-    saving = sum(candidate.price for candidate in selected)
+    saving = sum(candidate.cost for candidate in selected)
     commands = (Command(candidates=tuple(selected), saving=saving),) if selected else ()
     return Decision(commands, tuple(over_budget))
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.core.disruption.candidates import (
     Blocker,
@@ -21,6 +22,7 @@ from dovetail.core.disruption.context import DisruptionContext
 from dovetail.core.disruption.method import NOT_ELIGIBLE, Eligibility, Method, MethodInput
 from dovetail.core.disruption.registry import METHODS
 from dovetail.core.disruption.simulation import SchedulingSimulation
+from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
@@ -73,11 +75,15 @@ class TargetFleet(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: int
     price: float
-    """USD per hour of these nodes."""
+    """USD per hour of these nodes' instances."""
     target_nodes: int
     """Number of nodes that a plan from scratch launches for their pods."""
     target_price: float
-    """USD per hour of the target; equal to ``price`` if nothing is cheaper."""
+    """USD per hour of the target's instances; equal to ``price`` if nothing is cheaper."""
+    node_cost: float = 0.0
+    """USD per hour of these nodes beyond their instances."""
+    target_node_cost: float = 0.0
+    """USD per hour of the target beyond its instances."""
 
 
 def compute_target_fleet(state_nodes: Iterable[StateNode], context: ExplainContext) -> TargetFleet:
@@ -95,10 +101,22 @@ def compute_target_fleet(state_nodes: Iterable[StateNode], context: ExplainConte
     present = [candidate for candidate in candidates if candidate.name in simulation.node_indexes]
     outcome = simulation.simulate_removal([candidate.name for candidate in present])
     price = sum(candidate.price for candidate in present)
-    if not outcome.is_schedulable or outcome.price >= price:
-        return TargetFleet(nodes=len(present), price=price, target_nodes=len(present), target_price=price)
-    return TargetFleet(
-        nodes=len(present), price=price, target_nodes=len(outcome.new_nodes), target_price=outcome.price
+    node_cost = sum(candidate.node_cost for candidate in present)
+    fleet = TargetFleet(
+        nodes=len(present),
+        price=price,
+        target_nodes=len(present),
+        target_price=price,
+        node_cost=node_cost,
+        target_node_cost=node_cost,
+    )
+    if not outcome.is_schedulable or outcome.price >= price or outcome.cost >= price + node_cost:
+        return fleet
+    return replace(
+        fleet,
+        target_nodes=len(outcome.new_nodes),
+        target_price=outcome.price,
+        target_node_cost=outcome.cost - outcome.price,
     )
 
 
@@ -106,11 +124,13 @@ def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason
     """Explain a node without the others; else return the method that has to compare them."""
     claim, node = state_node.claim, state_node.node
     pool = context.candidates.get_nodepool(claim.pool) if claim is not None else None
-    price = 0.0
+    price = node_cost = 0.0
     if node is not None and pool is not None:
-        price = get_node_price(node, context.candidates.get_instance_types(pool), state_node.pods)
+        types = context.candidates.get_instance_types(pool)
+        price = get_node_price(node, types, state_node.pods)
+        node_cost = get_node_cost(pool, types.values(), context.scheduling.node_cost)
     name = node.name if node is not None else state_node.provider_id
-    keep = partial(_keep, name, price)
+    keep = partial(_keep, name, price, node_cost)
     if claim is None or pool is None:
         return keep("unmanaged", "it belongs to no existing NodePool")
     if state_node.is_deleting:
@@ -131,7 +151,7 @@ def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason
         return keep("unfit", problem) if problem is not None else (method, candidate)
     code, message = _explain_eligibility(method, eligibility, claim, pool, context)
     # A replacement costs as much as the node, as far as is known here.
-    saving = price if code == "goes" and not method.launches_replacements else 0.0
+    saving = price + node_cost if code == "goes" and not method.launches_replacements else 0.0
     return keep(code, message, blocker if code in _POOL_CODES else None, saving)
 
 
@@ -147,9 +167,23 @@ def _find_method(
 
 
 def _keep(
-    node: str, price: float, code: str, message: str, blocker: Blocker | None = None, saving: float = 0.0
+    node: str,
+    price: float,
+    node_cost: float,
+    code: str,
+    message: str,
+    blocker: Blocker | None = None,
+    saving: float = 0.0,
 ) -> KeepReason:
-    return KeepReason(node=node, price=price, code=code, message=message, blocker=blocker, saving=saving)
+    return KeepReason(
+        node=node,
+        price=price,
+        node_cost=node_cost,
+        code=code,
+        message=message,
+        blocker=blocker,
+        saving=saving,
+    )
 
 
 def _explain_eligibility(
@@ -190,6 +224,7 @@ def _explain_together(
             yield KeepReason(
                 node=candidate.name,
                 price=candidate.price,
+                node_cost=candidate.node_cost,
                 code="goes",
                 message=_describe(command),
                 saving=command.saving / len(command.candidates),

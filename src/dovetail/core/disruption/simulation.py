@@ -16,6 +16,7 @@ from dovetail.core.disruption.context import DisruptionContext
 from dovetail.core.scheduling.placement.running_pods import RunningPods
 from dovetail.core.scheduling.placement_order import split_invalid
 from dovetail.core.scheduling.plan_builder import PlanBuilder
+from dovetail.core.scheduling.plan_cost import is_better
 from dovetail.core.scheduling.pods.default_spread import DefaultSpreads
 from dovetail.core.scheduling.pods.equivalence import PodClass, classify, classify_groups, selector_keys
 from dovetail.core.scheduling.pods.pending import find_pods_to_schedule, reschedulable_group_filter
@@ -52,6 +53,11 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     def price(self) -> float:
         """USD per hour of the new nodes, and more for existing ones."""
         return sum(node.price for node in self.new_nodes) + self.added_surplus
+
+    @property
+    def cost(self) -> float:
+        """USD per hour like ``price``, with node costs of the new nodes."""
+        return sum(node.cost for node in self.new_nodes) + self.added_surplus
 
     @property
     def is_schedulable(self) -> bool:
@@ -192,7 +198,7 @@ class SchedulingSimulation:
         Those are nodes that are no candidates, then those with the lowest savings ratio.
         """
         ratios = {
-            candidate.name: candidate.price / self.disruption_costs[candidate.name]
+            candidate.name: candidate.cost / self.disruption_costs[candidate.name]
             for candidate in self.context.candidates
         }
 
@@ -213,9 +219,15 @@ class SchedulingSimulation:
         best = self.simulate(removed, fewest_nodes=False, excluded=closed)
         if len(best.new_nodes) > 1:
             other = self.simulate(removed, fewest_nodes=True, excluded=closed)
-            if other.is_schedulable >= best.is_schedulable and other.price <= best.price:
+            if other.is_schedulable > best.is_schedulable or (
+                other.is_schedulable == best.is_schedulable and self._is_better(other, best)
+            ):
                 best = other
         return best
+
+    def _is_better(self, outcome: SimulationOutcome, other: SimulationOutcome) -> bool:
+        tolerance = self.problem.settings.fewer_nodes_tolerance
+        return is_better(outcome.cost, len(outcome.new_nodes), other.cost, len(other.new_nodes), tolerance)
 
     def simulate(
         self,

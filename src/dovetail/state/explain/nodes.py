@@ -95,6 +95,7 @@ def _create_context(
         get_instance_types=lambda pool: index.by_name(pool.name, types.get(pool.name, ())),
         get_pdbs=cache.pdbs_for,
         is_nominated=lambda provider_id, at: False,
+        node_cost=scheduling.node_cost if scheduling is not None else None,
     )
     pools = cache.pools()
     budget_errors = {pool.name: "; ".join(validate_budgets(pool.disruption.budgets)) for pool in pools}

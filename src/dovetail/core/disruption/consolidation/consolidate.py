@@ -148,7 +148,13 @@ def _compute_balanced_totals(context: DisruptionContext) -> dict[str, PoolTotals
 
 def _keep_deleting(candidate: Candidate) -> KeepReason:
     message = "it is already being deleted"
-    return KeepReason(node=candidate.name, price=candidate.price, code="spared", message=message)
+    return KeepReason(
+        node=candidate.name,
+        price=candidate.price,
+        node_cost=candidate.node_cost,
+        code="spared",
+        message=message,
+    )
 
 
 class _Deferral:
@@ -168,18 +174,18 @@ class _Deferral:
     def should_wait(
         self,
         candidates: Sequence[Candidate],
-        replacement_price: float,
+        replacement_cost: float,
         excluded_targets: frozenset[str] = frozenset(),
     ) -> bool:
-        """Return True if cheaper replacements will do soon; prices in USD per hour."""
+        """Return True if cheaper replacements will do soon; cost in USD per hour."""
         context = self._context
-        if replacement_price <= _TOLERANCE or context.excluded_targets <= context.long_excluded_targets:
+        if replacement_cost <= _TOLERANCE or context.excluded_targets <= context.long_excluded_targets:
             return False
         if self._later is None:
             later = replace(context, excluded_targets=context.long_excluded_targets)
             self._later = SchedulingSimulation(later, self._scheduling)
         outcome = self._later.simulate_removal([candidate.name for candidate in candidates], excluded_targets)
-        return outcome.is_schedulable and outcome.price < replacement_price * (1 - _TOLERANCE)
+        return outcome.is_schedulable and outcome.cost < replacement_cost * (1 - _TOLERANCE)
 
 
 class _Entry(NamedTuple):
@@ -266,7 +272,7 @@ class _ConsolidationPass:
 
     def _should_wait_for(self, command: Command) -> bool:
         return self._deferral.should_wait(
-            command.candidates, command.replacement_price, command.excluded_targets
+            command.candidates, command.replacement_cost, command.excluded_targets
         )
 
     def _evaluate(self, name: str, *, exactly: bool = False) -> _Entry | None:
@@ -282,7 +288,7 @@ class _ConsolidationPass:
         return _Entry(rank, name, self.evaluator.version, evaluation)
 
     def _apply(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        if self._deferral.should_wait([candidate], candidate.price - evaluation.saving):
+        if self._deferral.should_wait([candidate], candidate.cost - evaluation.saving):
             self.evaluations[candidate.name] = _DEFERRED
             return
         result = self.evaluator.apply([candidate], evaluation)
@@ -329,7 +335,14 @@ class _ConsolidationPass:
                 f"but NodePool {candidate.pool.name!r} has no budget left"
             )
         blocker = Blocker("NodePool", candidate.pool.name) if code == "budget" else None
-        return KeepReason(node=name, price=candidate.price, code=code, message=message, blocker=blocker)
+        return KeepReason(
+            node=name,
+            price=candidate.price,
+            node_cost=candidate.node_cost,
+            code=code,
+            message=message,
+            blocker=blocker,
+        )
 
 
 def _requeue(entry: _Entry, heap: list[_Entry]) -> bool:

@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
     """Estimated placement of the pods of removed nodes."""
 
     price: float
-    """USD per hour of the new node; 0: none is needed; infinite: one is not enough."""
+    """USD per hour of the new instance; 0: none is needed; infinite: one is not enough."""
     placements: list[tuple[int, int, int]]
     """(pod shape, existing node, number of pods); see ``Estimator.shape_of_class``."""
     unplaceable_shape: int = -1
@@ -40,6 +40,8 @@ class Estimate(NamedTuple):
     """The new node may be a spot instance."""
     instance_type: str = ""
     """The cheapest sufficient instance type of the new node."""
+    node_cost: float = 0.0
+    """USD per hour of the new node beyond its instance."""
 
 
 class Estimator:
@@ -92,6 +94,7 @@ class Estimator:
         self._nodes_with_room: dict[int, tuple[int, Ints]] = {}
         self._new_states: dict[tuple[int, ...], list[list[int]]] = {}
         self._spot_states: dict[int, bool] = {}
+        self._prices: dict[tuple[int, int], float] = {}
         self._version = 0
         self.free: Floats = np.zeros(0)
         """Free resources of existing nodes: [resources, nodes]."""
@@ -238,10 +241,11 @@ class Estimator:
                     state, row = chosen[index]
                     table = self._get_table(state)
                     estimates[load] = Estimate(
-                        float(best[index] - table.premium[row]),
+                        self._get_price(state, row),
                         [],
                         may_be_spot=self._can_be_spot(state),
                         instance_type=table.rows[row].type.name,
+                        node_cost=table.node_cost,
                     )
             unpriced = unpriced[best == INFINITE_PRICE]
         return estimates
@@ -249,6 +253,16 @@ class Estimator:
     def _get_table(self, state: int) -> NodePoolTable:
         space = self._problem.space
         return space.tables[space.states[state].pool]
+
+    def _get_price(self, state: int, row: int) -> float:
+        """Return the price of the cheapest offering of a type; exact, unlike cost minus node cost."""
+        price = self._prices.get((state, row))
+        if price is None:
+            columns = self._problem.space.states[state].columns
+            table = self._get_table(state)
+            price = float(table.price[row, columns].min() - table.premium[row])
+            self._prices[(state, row)] = price
+        return price
 
     def _fits_new_node(self, shape: int) -> bool:
         requests = self.requests[shape][:, None]

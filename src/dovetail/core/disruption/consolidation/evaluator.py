@@ -17,9 +17,10 @@ from dovetail.core.disruption.consolidation.replacement_price import (
     narrow_replacements,
 )
 from dovetail.core.disruption.simulation import SchedulingSimulation, SimulationOutcome
+from dovetail.core.scheduling.plan_cost import is_better
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod
-from dovetail.model.plan import ExistingPlacement
+from dovetail.model.plan import ExistingPlacement, PlannedNode
 from dovetail.model.settings import ConsolidationSettings
 
 _TOLERANCE: Final = 1e-9
@@ -30,7 +31,7 @@ class Evaluation(NamedTuple):
     """Saving of removing nodes, or the reason to keep them."""
 
     saving: float = 0.0
-    """USD per hour; an upper bound if a node has to be launched."""
+    """USD per hour, with node costs; an upper bound if a node has to be launched."""
     code: str = ""
     """Code of the keep reason; empty: the nodes can be removed."""
     message: str = ""
@@ -93,7 +94,7 @@ class ConsolidationEvaluator:
             return self._reject_uninitialized(uninitialized.name)
         if estimate.price == 0.0:
             exact = estimate if is_exact else None
-            accepted = Evaluation(candidate.price, estimate=exact, is_upper_bound=not is_exact)
+            accepted = Evaluation(candidate.cost, estimate=exact, is_upper_bound=not is_exact)
             return self._check_thresholds([candidate], candidate.price, accepted)
         if estimate.unplaceable_shape >= 0:
             return Evaluation(code="no-place", message=self._get_blocked_reason([node]))
@@ -102,8 +103,10 @@ class ConsolidationEvaluator:
         rejection = self._reject_price(candidate, estimate)
         if rejection is not None:
             return rejection
-        saving = candidate.price - estimate.price
-        return self._check_thresholds([candidate], saving, Evaluation(saving, is_upper_bound=not is_exact))
+        price_saving = candidate.price - estimate.price
+        saving = price_saving + candidate.node_cost - estimate.node_cost
+        accepted = Evaluation(saving, is_upper_bound=not is_exact)
+        return self._check_thresholds([candidate], price_saving, accepted)
 
     def _reject_price(self, candidate: Candidate, estimate: Estimate) -> Evaluation | None:
         """Return why the price alone rules out the estimated replacement, or None."""
@@ -213,7 +216,7 @@ class ConsolidationEvaluator:
             pods += [next(unplaced[shape]) for _ in range(count)]
         simulation.trial.close([removed])
         placements = tuple(ExistingPlacement(name, pods) for name, pods in pods_by_target.items())
-        command = Command(candidates=(candidate,), placements=placements, saving=candidate.price)
+        command = Command(candidates=(candidate,), placements=placements, saving=candidate.cost)
         self._finish_command()
         return command
 
@@ -238,10 +241,9 @@ class ConsolidationEvaluator:
                 message = f"its pods would need {len(outcome.new_nodes)} new nodes"
                 return None, Evaluation(code="not-cheaper", message=message)
             # Narrowing is expensive and can only reduce the saving: check thresholds first.
-            bound = price - outcome.price
-            evaluation = self._check_thresholds(candidates, bound, Evaluation(bound))
-            if bound > 0 and evaluation.code:
-                return None, evaluation
+            bound = self._evaluate_saving(candidates, outcome.new_nodes, outcome.added_surplus)
+            if outcome.price < price and bound.code:
+                return None, bound
             replacements = narrow_replacements(
                 outcome.new_nodes,
                 candidates,
@@ -252,20 +254,45 @@ class ConsolidationEvaluator:
             )
             if replacements.code:
                 return None, Evaluation(code=replacements.code, message=replacements.message)
-        saving = price - sum(node.price for node in replacements.nodes) - outcome.added_surplus
-        evaluation = self._check_thresholds(candidates, saving, Evaluation(saving))
+        evaluation = self._evaluate_saving(candidates, replacements.nodes, outcome.added_surplus)
         if evaluation.code:
             return None, evaluation
         command = Command(
             candidates=tuple(candidates),
             replacements=replacements.nodes,
             placements=outcome.placements,
-            saving=saving,
+            saving=evaluation.saving,
         )
         return command, evaluation
 
-    def _check_thresholds(self, nodes: Sequence[Candidate], saving: float, result: Evaluation) -> Evaluation:
-        """Return ``result`` if the saving meets all thresholds, else why not."""
+    def _evaluate_saving(
+        self, candidates: Sequence[Candidate], replacements: Sequence[PlannedNode], added_surplus: float
+    ) -> Evaluation:
+        """Return the saving of these replacements, or why it is not enough.
+
+        ``added_surplus`` is what existing nodes cost more, in USD per hour.
+        """
+        price = sum(candidate.price for candidate in candidates)
+        cost = sum(candidate.cost for candidate in candidates)
+        new_cost = sum(node.cost for node in replacements) + added_surplus
+        saving, more_nodes = cost - new_cost, len(replacements) - len(candidates)
+        tolerance = self._simulation.problem.settings.fewer_nodes_tolerance
+        if more_nodes > 0 and price > 0 and saving > 0:
+            # Provisioning might have chosen these nodes because they are fewer: do not undo that.
+            if is_better(cost, len(candidates), new_cost, len(replacements), tolerance):
+                message = f"it would save {saving:.4f} USD per hour, too little for {more_nodes} more node(s)"
+                return Evaluation(code="more-nodes", message=message)
+        price_saving = price - sum(node.price for node in replacements) - added_surplus
+        return self._check_thresholds(candidates, price_saving, Evaluation(saving))
+
+    def _check_thresholds(
+        self, nodes: Sequence[Candidate], price_saving: float, result: Evaluation
+    ) -> Evaluation:
+        """Return ``result`` if its saving meets all thresholds, else why not.
+
+        The policy Balanced compares prices of instances, as in Karpenter.
+        """
+        saving = result.saving
         disruption_cost = sum(self._simulation.disruption_costs[node.name] for node in nodes)
         settings = self._settings
         if saving <= 0 and any(node.price > 0 for node in nodes):
@@ -276,7 +303,7 @@ class ConsolidationEvaluator:
         if saving < threshold - _TOLERANCE and (has_prices or settings.min_saving > 0):
             message = f"it would save {saving:.4f} USD per hour; moving its pods must save {threshold:.4f}"
             return Evaluation(code="below-threshold", message=message)
-        if not meets_balanced_policy(nodes, saving, self._totals, settings.balanced_k):
+        if not meets_balanced_policy(nodes, price_saving, self._totals, settings.balanced_k):
             message = f"it would save {saving:.4f} USD per hour, too little for the policy Balanced"
             return Evaluation(code="balanced", message=message)
         return result

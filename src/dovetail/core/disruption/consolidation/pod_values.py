@@ -1,6 +1,6 @@
-"""Value of pods: their share of the cheapest fleet's price, by a linear program.
+"""Value of pods: their share of the cheapest fleet's cost, by a linear program.
 
-The waste of a node is its price minus the value of its pods: an upper bound of what
+The waste of a node is its cost minus the value of its pods: an upper bound of what
 replacing the node can save, alone or with others.
 """
 
@@ -40,7 +40,7 @@ class PodValues:
 
     def get_waste(self, candidate: Candidate) -> float:
         """Return an upper bound of what replacing a node can save, in USD per hour."""
-        return candidate.price - self.get_node_value(self._simulation.node_indexes[candidate.name])
+        return candidate.cost - self.get_node_value(self._simulation.node_indexes[candidate.name])
 
     def get_node_value(self, node: int) -> float:
         """Return the value of a node's pods in USD per hour."""
