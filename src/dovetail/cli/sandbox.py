@@ -16,6 +16,7 @@ from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import prices_in
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.options.feature_gates import GATES_HELP, strict_gates
+from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress, write, write_note
 from dovetail.cli.signals import stop_event
 from dovetail.data.bundled import bundled_catalog, bundled_sandbox_scenario
@@ -45,6 +46,8 @@ class SandboxOptions(msgspec.Struct, frozen=True, kw_only=True):
     discounts: str | None
     scenario: str | None
     burstable: str
+    node_cost: float | None
+    fewer_nodes_tolerance: float
     feature_gates: FeatureGates
 
 
@@ -78,6 +81,7 @@ class SandboxOptions(msgspec.Struct, frozen=True, kw_only=True):
     help="Scenario of the cluster to start with; its phases, if any, are run.",
 )
 @burstable_option
+@node_cost_options
 @click.option("--feature-gates", default="", callback=strict_gates, metavar="GATE=BOOL,...", help=GATES_HELP)
 def sandbox(**arguments: Any) -> None:
     """Run a simulated cluster with Dovetail in this process, for kubectl.
@@ -101,7 +105,11 @@ def sandbox(**arguments: Any) -> None:
             discounts=discounts,
             burstable=BurstablePolicy(options.burstable),
             gates=options.feature_gates,
-            settings=SchedulingSettings(reserved_capacity=options.feature_gates.ReservedCapacity),
+            settings=SchedulingSettings(
+                reserved_capacity=options.feature_gates.ReservedCapacity,
+                node_cost=options.node_cost,
+                fewer_nodes_tolerance=options.fewer_nodes_tolerance,
+            ),
         )
     # A new token in each run: it is the only protection of the cluster.
     served = Sandbox(

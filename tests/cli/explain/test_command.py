@@ -20,6 +20,7 @@ from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build
 
 PROTECTED = {"karpenter.sh/do-not-disrupt": "true"}
 M5_LARGE_SPOT = 0.03648
+NODE_COST = 20 * 0.08 / 730 + 0.045 / 24
 
 
 def a_consolidating_pool(policy: str = "WhenEmptyOrUnderutilized") -> dict[str, Any]:
@@ -129,7 +130,7 @@ def test_a_blocker_is_ranked_by_the_saving_without_it(held: str) -> None:
     assert first["blocker"] == {"kind": "PodDisruptionBudget", "name": "default/web"}
     assert len(first["nodes"]) == 4
     assert first["price"] == pytest.approx(4 * M5_LARGE_SPOT)
-    assert first["saving"] == pytest.approx(2 * M5_LARGE_SPOT)
+    assert first["saving"] == pytest.approx(2 * (M5_LARGE_SPOT + NODE_COST))
     assert report["saving"] == 0
 
 
@@ -139,7 +140,7 @@ def test_a_nodepool_that_consolidates_only_empty_nodes_is_a_blocker(tmp_path: Pa
     (first,) = explain_json("blockers", file=file)["blockers"]
 
     assert first["blocker"] == {"kind": "NodePool", "name": "default"}
-    assert first["saving"] == pytest.approx(2 * M5_LARGE_SPOT)
+    assert first["saving"] == pytest.approx(2 * (M5_LARGE_SPOT + NODE_COST))
 
 
 def test_without_blockers_a_message_is_shown(tmp_path: Path) -> None:
@@ -304,3 +305,17 @@ def test_a_pod_that_must_share_a_full_host_is_shown_with_the_host_and_a_remedy(
     text = " ".join(result.stdout.split())
     assert f"It must share a host with {host}, which has no room for it." in text
     assert f"To resolve it: {remedy}" in text
+
+
+def test_nodes_and_target_are_shown_with_their_node_costs() -> None:
+    reasons = [
+        KeepReason(node="n", price=19.8, node_cost=0.2, code="later", message="other nodes come first")
+    ]
+    target = TargetFleet(
+        nodes=1, price=19.8, target_nodes=8, target_price=13.61, node_cost=0.2, target_node_cost=1.6
+    )
+
+    text = "\n".join(map(str, format_nodes(Nodes(nodes=reasons, target=target), "bundled")))
+
+    assert "Node costs are $0.2000 per hour; in all $20.0000 per hour" in text
+    assert "could be 8 nodes for 13.61 USD/h (with node costs 20.00 and 15.21)." in text

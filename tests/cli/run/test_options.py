@@ -21,6 +21,17 @@ def _without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(option.envvar, raising=False)
 
 
+def test_node_cost_is_that_of_the_node_class_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse()["node_cost"] is None
+    assert parse()["fewer_nodes_tolerance"] == 0.02
+
+    monkeypatch.setenv("NODE_COST", "0.0205")
+    monkeypatch.setenv("FEWER_NODES_TOLERANCE", "0")
+    assert parse()["node_cost"] == 0.0205
+    assert parse()["fewer_nodes_tolerance"] == 0
+    assert parse("--node-cost", "0.03")["node_cost"] == 0.03
+
+
 def test_defaults_are_karpenters() -> None:
     """OP1."""
     defaults = {

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 
@@ -41,14 +42,73 @@ def test_json_has_exactly_the_documented_fields(tmp_path: Path) -> None:
     assert list(plan) == ["nodes", "existing", "unplaced", "totals", "prices"]
     assert list(plan["nodes"][0]) == [
         *("name", "nodepool", "instance_type", "alternatives", "zone", "capacity_type"),
-        *("price_per_hour", "pods", "requested", "allocatable", "price_estimated"),
+        *("price_per_hour", "pods", "requested", "allocatable", "price_estimated", "node_cost_per_hour"),
     ]
     assert plan["nodes"][0]["nodepool"] == "general"
     assert plan["nodes"][0]["instance_type"].startswith("m5.")
     assert len(plan["nodes"][0]["pods"]) == 3
-    assert list(plan["totals"]) == ["nodes", "pods", "price_per_hour", "price_per_month"]
+    assert list(plan["totals"]) == [
+        *("nodes", "pods", "price_per_hour", "price_per_month"),
+        *("node_cost_per_hour", "cost_per_hour", "cost_per_month"),
+    ]
     assert list(plan["prices"]) == ["source", "date"]
     assert plan["prices"]["source"]
+
+
+def test_totals_have_instances_node_costs_and_their_sum(tmp_path: Path) -> None:
+    result = simulate(tmp_path, WEB, POOL, args=("-o", "json", "--node-cost", "0.5"))
+
+    totals = json.loads(result.stdout)["totals"]
+    assert totals["node_cost_per_hour"] == 0.5
+    assert totals["cost_per_hour"] == pytest.approx(totals["price_per_hour"] + 0.5)
+    assert totals["cost_per_month"] == pytest.approx(totals["price_per_month"] + 365, abs=0.01)
+
+
+def test_table_shows_the_total_with_node_costs(tmp_path: Path) -> None:
+    assert (
+        "\nWith node costs of $0.5000 each: $"
+        in simulate(tmp_path, WEB, POOL, args=("--node-cost", "0.5")).stdout
+    )
+    assert "With node costs" not in simulate(tmp_path, WEB, POOL, args=("--node-cost", "0")).stdout
+
+
+def test_node_cost_follows_the_volumes_of_the_node_class_and_the_annotation_of_the_nodepool(
+    tmp_path: Path,
+) -> None:
+    node_class = """
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: r
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+  blockDeviceMappings:
+    - {deviceName: /dev/xvda, ebs: {volumeSize: 730Gi, volumeType: gp3}}
+"""
+    annotated = POOL.replace(
+        "{name: general}", '{name: general, annotations: {dovetail.sh/node-cost: "0.25"}}'
+    )
+
+    def node_cost(*texts: str) -> float:
+        result = simulate(tmp_path, WEB, *texts, args=("-o", "json"))
+        cost: float = json.loads(result.stdout)["totals"]["node_cost_per_hour"]
+        return cost
+
+    assert node_cost(POOL, node_class) == pytest.approx(0.08 + 0.045 / 24, abs=1e-6)
+    assert node_cost(annotated, node_class) == 0.25
+
+
+def test_invalid_node_costs_are_errors_that_say_what_would_be_right(tmp_path: Path) -> None:
+    monthly = POOL.replace("{name: general}", '{name: general, annotations: {dovetail.sh/node-cost: "15"}}')
+
+    of_nodepool = simulate(tmp_path, WEB, monthly)
+    of_option = simulate(tmp_path, WEB, POOL, args=("--node-cost", "15"))
+
+    assert (of_nodepool.exit_code, of_option.exit_code) == (1, 1)
+    assert "metadata.annotations['dovetail.sh/node-cost']: '15' is not an amount" in of_nodepool.stderr
+    assert "0<=x<=10" in of_option.stderr
 
 
 def test_json_of_an_unschedulable_pod_names_nodepool_constraint_and_message(tmp_path: Path) -> None:

@@ -56,6 +56,18 @@ def test_numeric_operators_need_one_whole_number() -> None:
     assert len(wrong(requirements=(more,))) == 1
 
 
+def test_node_cost_must_be_an_amount_per_hour() -> None:
+    def errors(text: str) -> list[str]:
+        annotations = FrozenDict({label_keys.NODE_COST_ANNOTATION: text})
+        return validate_nodepool(NodePool(name="p", annotations=annotations))
+
+    assert errors("0.02") == []
+    assert errors("25") == [
+        "annotation dovetail.sh/node-cost: '25' is not an amount from 0 to 10 USD per hour; "
+        '15 USD a month are "0.0205"'
+    ]
+
+
 def test_all_validation_errors_are_returned() -> None:
     errors = wrong(labels=FrozenDict({label_keys.HOSTNAME: "a"}), taints=(TWIN, TWIN))
 

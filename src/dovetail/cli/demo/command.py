@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -11,12 +12,14 @@ from rich.text import Text
 from dovetail.cli.files import STDIN, SUFFIXES, Source, read_bytes
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
+from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import columns, screen, supports_live_view, write, write_lines
 from dovetail.codec.text.suggestions import suggest
 from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_scenario, bundled_scenario_names
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
+from dovetail.model.settings import SchedulingSettings
 
 DEFAULT_SCENARIO = "scale-100"
 EXIT_NOT_REACHED = 2
@@ -51,6 +54,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 )
 @click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP)
 @burstable_option
+@node_cost_options
 @click.option(
     "-o",
     "--output",
@@ -62,12 +66,14 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 @click.pass_context
 def demo(
     context: click.Context,
+    /,
     name: str,
     listing: bool,
     speed: float | None,
     discounts: str | None,
     burstable: str,
     output: str,
+    **scheduling: Any,
 ) -> None:
     """Run a scenario in a simulated cluster and report what happens.
 
@@ -96,7 +102,12 @@ def demo(
             [ValidationError(file, 0, "phases", "is missing; a demo has at least one phase")]
         )
     cluster = SimulatedCluster(
-        scenario, catalog=catalog, prices=prices, discounts=book, burstable=BurstablePolicy(burstable)
+        scenario,
+        catalog=catalog,
+        prices=prices,
+        discounts=book,
+        settings=SchedulingSettings(**scheduling),
+        burstable=BurstablePolicy(burstable),
     )
     runner = DemoRunner(cluster, scenario)
     drawn = output == Output.TABLE and supports_live_view()

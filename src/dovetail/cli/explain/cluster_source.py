@@ -13,6 +13,7 @@ from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import catalog_in, prices_in
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
+from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress
 from dovetail.cli.output.plan_report import PriceSource, price_source
 from dovetail.codec.inputs.cluster_inputs import read_inputs
@@ -24,6 +25,7 @@ from dovetail.kube.auth.kubeconfig import load_rest_config
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.settings import SchedulingSettings
 from dovetail.operator.list_cluster import list_cluster
 from dovetail.simulate import find_region, get_region_of_nodes, load_cache
 from dovetail.state.cluster.cache import ClusterCache
@@ -50,6 +52,8 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
     discounts: str | None
     region: str | None
     burstable: BurstablePolicy
+    node_cost: float | None
+    fewer_nodes_tolerance: float
 
 
 def source_options(command: _Command) -> _Command:
@@ -73,6 +77,7 @@ def source_options(command: _Command) -> _Command:
         click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP),
         click.option("--region", metavar="R", help="Default: that of the nodes."),
         burstable_option,
+        node_cost_options,
         click.option(
             "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
         ),
@@ -91,6 +96,7 @@ class ExplainedCluster(msgspec.Struct, frozen=True, kw_only=True):
     prices: str
     """Source of the prices, as a sentence."""
     price_source: PriceSource
+    scheduling: SchedulingSettings
 
 
 def read_cluster(source: ClusterSource) -> ExplainedCluster:
@@ -126,6 +132,9 @@ def read_cluster(source: ClusterSource) -> ExplainedCluster:
         get_instance_types=get_instance_types,
         prices=f"{discounted.describe(region.name)}; region {region.name}",
         price_source=price_source(discounted, region.name),
+        scheduling=SchedulingSettings(
+            node_cost=source.node_cost, fewer_nodes_tolerance=source.fewer_nodes_tolerance
+        ),
     )
 
 

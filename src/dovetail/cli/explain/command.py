@@ -59,11 +59,13 @@ def node(name: str | None, output: str, **options: Any) -> None:
     if name is not None:
         _find_node(cluster, name)
     with progress("Evaluating every node"):
-        reasons = explain_cluster(cluster.cache, cluster.get_instance_types, cluster.now)
+        reasons = _explain_nodes(cluster)
     if name is None:
         ranked = Nodes(
             nodes=sorted(reasons, key=lambda reason: (-reason.price, reason.node)),
-            target=compute_cluster_target(cluster.cache, cluster.get_instance_types, cluster.now),
+            target=compute_cluster_target(
+                cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling
+            ),
         )
         _show(output, ranked, format_nodes(ranked, cluster.prices), cluster)
         return
@@ -101,7 +103,9 @@ def blockers(output: str, **options: Any) -> None:
 
     def evaluate(objects: Objects) -> tuple[KeepReason, ...]:
         cache = ClusterCache.from_objects(objects)
-        return explain_cluster(cache, cluster.get_instance_types, cluster.now, ignore_limits=True)
+        return explain_cluster(
+            cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling, ignore_limits=True
+        )
 
     def compute_saving(objects: Objects) -> float:
         return sum(reason.saving for reason in evaluate(objects))
@@ -114,8 +118,15 @@ def blockers(output: str, **options: Any) -> None:
         nodes=len(reasons),
         price=sum(reason.price for reason in reasons),
         saving=sum(reason.saving for reason in reasons),
+        node_cost=sum(reason.node_cost for reason in reasons),
     )
     _show(output, report, format_blockers(report, cluster.prices), cluster)
+
+
+def _explain_nodes(cluster: ExplainedCluster) -> tuple[KeepReason, ...]:
+    return explain_cluster(
+        cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling
+    )
 
 
 def _show(output: str, data: msgspec.Struct, lines: Iterable[Text], cluster: ExplainedCluster) -> None:
@@ -206,7 +217,7 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
     if pod.node_name:
         if not blocking and not is_protected:
             return explanation
-        reasons = explain_cluster(cache, cluster.get_instance_types, cluster.now)
+        reasons = _explain_nodes(cluster)
         reason = next((reason for reason in reasons if reason.node == pod.node_name), None)
         return msgspec.structs.replace(explanation, stay=reason)
     if not is_provisionable(pod):
@@ -218,7 +229,7 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
     if claim is not None and not claim.deleting:
         return msgspec.structs.replace(explanation, claim=claim.name, waiting=True)
     types = {pool.name: cluster.get_instance_types(pool) for pool in cache.pools()}
-    outlook = predict_outlook(pod, build_provisioning_snapshot(cache, types, cluster.now))
+    outlook = predict_outlook(pod, build_provisioning_snapshot(cache, types, cluster.now), cluster.scheduling)
     explanation = msgspec.structs.replace(
         explanation,
         waiting=True,
@@ -236,4 +247,5 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
         new_nodepool=outlook.new.nodepool,
         new_price=outlook.new.price,
         new_burstable=outlook.new.describe_burstable(),
+        new_node_cost=outlook.new.node_cost,
     )

@@ -66,6 +66,7 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     new_price: float = 0.0
     new_burstable: str = ""
     """CPU credits of the new node, if it is burstable."""
+    new_node_cost: float = 0.0
     refusals: list[UnschedulableReason] = []
     complex: bool = False
     """Planned on its own, after all other pods, because of its constraints."""
@@ -82,7 +83,9 @@ class Blockers(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     price: float
     saving: float
-    """USD per hour that consolidation saves without removing a blocker."""
+    """USD per hour that consolidation saves without removing a blocker, with node costs."""
+    node_cost: float = 0.0
+    """USD per hour of all nodes beyond their instances."""
 
 
 def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
@@ -101,15 +104,28 @@ def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
     unpriced = sum(not _has_price(reason) for reason in reasons)
     uncounted = f"; {unpriced:,} without a price are not counted" if unpriced else ""
     yield Text(f"{len(reasons):,} nodes, {_per_hour(total)}{uncounted}.", style="bold")
+    yield from _describe_node_cost(total, sum(reason.node_cost for reason in reasons))
     if explained.target.target_price < explained.target.price:
         yield Text(_describe_target(explained.target))
     yield _format_source(prices)
 
 
+def _describe_node_cost(price: float, node_cost: float) -> Iterable[Text]:
+    """Yield what nodes cost beyond their instances, and the sum."""
+    if node_cost:
+        yield Text(f"Node costs are ${node_cost:,.4f} per hour; in all {_per_hour(price + node_cost)}.")
+
+
 def _describe_target(target: TargetFleet) -> str:
     return (
         f"{target.nodes:,} of them, {target.price:,.2f} USD/h, may be replaced: "
-        f"could be {target.target_nodes:,} nodes for {target.target_price:,.2f} USD/h."
+        f"could be {target.target_nodes:,} nodes for {target.target_price:,.2f} USD/h"
+        + (
+            f" (with node costs {target.price + target.node_cost:,.2f} and "
+            f"{target.target_price + target.target_node_cost:,.2f})."
+            if target.node_cost
+            else "."
+        )
     )
 
 
@@ -122,6 +138,8 @@ def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:
     yield Text(f"It costs {_per_hour(reason.price)}." if reason.price else "Its price is not known.")
     if node.burstable:
         yield Text(f"It is {node.burstable}.")
+    if reason.price:
+        yield from _describe_node_cost(reason.price, reason.node_cost)
     if reason.saving:
         yield Text(f"Its termination saves {_per_hour(reason.saving)}.")
     offering = [
@@ -205,6 +223,7 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
         f"{_per_hour(report.saving)} of it can be saved without changes.",
         style="bold",
     )
+    yield from _describe_node_cost(report.price, report.node_cost)
     yield _format_source(prices)
 
 

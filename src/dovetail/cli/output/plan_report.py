@@ -52,6 +52,8 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allocatable: dict[str, str]
     price_estimated: bool
     """True if the price follows from other types or another region."""
+    node_cost_per_hour: float
+    """USD beyond the instance."""
     burstable: BurstableReport | None = None
     """Only of burstable types."""
 
@@ -84,7 +86,13 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     pods: int
     price_per_hour: float
+    """USD of the instances."""
     price_per_month: float
+    node_cost_per_hour: float
+    """USD of the nodes beyond their instances."""
+    cost_per_hour: float
+    """USD of instances and node costs."""
+    cost_per_month: float
 
 
 class PriceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -175,6 +183,9 @@ def totals_of(plan: Plan) -> Totals:
         pods=on_new + on_existing,
         price_per_hour=round(plan.price, 6),
         price_per_month=round(plan.price * HOURS_PER_MONTH, 2),
+        node_cost_per_hour=round(plan.node_cost, 6),
+        cost_per_hour=round(plan.cost, 6),
+        cost_per_month=round(plan.cost * HOURS_PER_MONTH, 2),
     )
 
 
@@ -216,6 +227,7 @@ def _node(node: PlannedNode, alternatives: dict[int, list[str]], price_estimated
         requested=node.requested.to_quantities(),
         allocatable=node.instance_type.allocatable.without_zeros().to_quantities(),
         price_estimated=price_estimated,
+        node_cost_per_hour=round(node.node_cost, 6),
         burstable=_burstable(node),
     )
 

@@ -157,6 +157,8 @@ def _operator_settings(options: RunOptions) -> OperatorSettings:
             min_values_policy=MinValuesPolicy(options.min_values_policy),
             reserved_capacity=options.feature_gates.ReservedCapacity,
             min_node_memory=options.min_node_memory,
+            node_cost=options.node_cost,
+            fewer_nodes_tolerance=options.fewer_nodes_tolerance,
         ),
         batching=BatchSettings(
             idle_duration=options.batch_idle_duration,

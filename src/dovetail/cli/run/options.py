@@ -14,6 +14,13 @@ from dovetail.cli.options.burstable import BURSTABLE_HELP, DEFAULT_MIN_MEMORY, M
 from dovetail.cli.options.discounts import DISCOUNTS_HELP
 from dovetail.cli.options.durations import Duration
 from dovetail.cli.options.feature_gates import GATES_HELP, lenient_gates
+from dovetail.cli.options.node_cost import (
+    DEFAULT_TOLERANCE,
+    NODE_COST,
+    NODE_COST_HELP,
+    TOLERANCE,
+    TOLERANCE_HELP,
+)
 from dovetail.host.log_writer import FORMATS, LEVELS
 from dovetail.kube.leaderelection.lease import DEFAULT_TIMING
 from dovetail.kube.preflight import KARPENTER_LEASE
@@ -48,6 +55,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     min_values_policy: str
     burstable: str
     min_node_memory: int
+    node_cost: float | None
+    fewer_nodes_tolerance: float
     consolidation_min_saving: float
     consolidation_min_saving_per_pod: float
     balanced_threshold: float
@@ -155,6 +164,8 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
     ),
     _choice("--burstable", BurstablePolicy, BurstablePolicy.BASELINE, BURSTABLE_HELP),
     _value("--min-node-memory", MemoryAmount(), DEFAULT_MIN_MEMORY, MIN_MEMORY_HELP),
+    _option("--node-cost", type=NODE_COST, help=NODE_COST_HELP),
+    _value("--fewer-nodes-tolerance", TOLERANCE, DEFAULT_TOLERANCE, TOLERANCE_HELP),
     _value(
         "--consolidation-min-saving",
         click.FloatRange(0),

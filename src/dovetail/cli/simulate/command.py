@@ -26,6 +26,7 @@ from dovetail.cli.options.discounts import (
 )
 from dovetail.cli.options.feature_gates import strict_gates
 from dovetail.cli.options.manifests import manifest_options
+from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress, write, write_lines, write_note
 from dovetail.cli.output.plan_report import as_json, as_yaml, has_estimated_price, report_on
 from dovetail.cli.simulate.table import format_plan
@@ -79,6 +80,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     burstable: BurstablePolicy
     min_node_memory: int
     assume_requests: Resources
+    node_cost: float | None
+    fewer_nodes_tolerance: float
     cron_runs: bool
     feature_gates: FeatureGates
 
@@ -88,6 +91,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             preference_policy=self.preferences,
             min_values_policy=self.min_values,
             min_node_memory=self.min_node_memory,
+            node_cost=self.node_cost,
+            fewer_nodes_tolerance=self.fewer_nodes_tolerance,
         )
 
 
@@ -162,6 +167,7 @@ def _split_zones(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     metavar="cpu=Q,memory=Q",
     help="Requests of pods that have none, for this plan only. Example: cpu=100m,memory=128Mi.",
 )
+@node_cost_options
 @click.option("--cron-runs", is_flag=True, help="Plan for one run of each CronJob as well.")
 @click.option(
     "--feature-gates",

@@ -39,6 +39,7 @@ def format_plan(plan: Plan, *, prices: str, notes: Sequence[str] = ()) -> list[T
         *_existing_nodes(plan, pods),
         *_unschedulable(plan, pods),
         Text(_totals(plan), style="bold"),
+        *_node_costs(plan),
         Text(f"Prices: {prices}.", style="dim"),
         *(Text(f"Note: {note}", style="dim") for note in notes),
     ]
@@ -168,6 +169,19 @@ def _totals(plan: Plan) -> str:
     if plan.unschedulable:
         parts.append(f"{pluralize(len(plan.unschedulable), 'pod')} unschedulable")
     return "; ".join(parts) or "Nothing to place: no pod is pending"
+
+
+def _node_costs(plan: Plan) -> Iterable[Text]:
+    """Yield the total with what nodes cost beyond their instances."""
+    totals = totals_of(plan)
+    if not totals.node_cost_per_hour:
+        return
+    amounts = sorted({round(node.node_cost, 4) for node in plan.nodes})
+    each = " to ".join(f"${amount:,.4f}" for amount in dict.fromkeys((amounts[0], amounts[-1])))
+    yield Text(
+        f"With node costs of {each} each: "
+        f"${totals.cost_per_hour:,.4f} per hour, ${totals.cost_per_month:,.2f} per month"
+    )
 
 
 class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):

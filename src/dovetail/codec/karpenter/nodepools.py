@@ -28,6 +28,7 @@ from dovetail.codec.kube.requirements import (
     decode_taints,
 )
 from dovetail.codec.quantities import decode_crd_resources, decode_duration, decode_resources
+from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import (
     Budget,
     ConsolidationPolicy,
@@ -36,6 +37,7 @@ from dovetail.model.karpenter.nodepool import (
     NodeClassRef,
     NodePool,
     NodeTemplate,
+    find_node_cost_error,
 )
 from dovetail.model.kube.conditions import READY, TRUE
 from dovetail.model.kube.requirements import Operator, RequirementSpec
@@ -78,6 +80,9 @@ def decode_nodepool(root: Field) -> NodePool:
     weight = spec["weight"].integer(low=1, high=MAX_WEIGHT)
     if replicas is not None and weight is not None:
         spec["weight"].add_error("cannot be combined with replicas: pods do not select a static NodePool")
+    node_cost_error = find_node_cost_error(meta.annotations)
+    if node_cost_error and not root.context.api_rules_only:
+        root["metadata"]["annotations"][label_keys.NODE_COST_ANNOTATION].add_error(node_cost_error)
     limits = decode_crd_resources(spec["limits"]) if spec["limits"] else None
     if replicas is not None and limits is not None and set(limits) - {NODES}:
         spec["limits"].add_error("may name 'nodes' only in a pool with replicas")

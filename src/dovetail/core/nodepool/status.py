@@ -10,7 +10,7 @@ import msgspec
 from dovetail.core.conditions import NODEPOOL_CONDITIONS, ConditionOwner, set_condition
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.karpenter.nodepool import NodePool, find_node_cost_error
 from dovetail.model.kube.conditions import READY, TRUE, UNKNOWN, condition_status
 from dovetail.model.kube.requirements import NUMERIC_OPERATORS, Operator, RequirementSpec
 from dovetail.model.kube.resources import (
@@ -57,7 +57,18 @@ def get_nodeclass_problem(node_class: EC2NodeClass | None) -> tuple[str, str] | 
 def validate_nodepool(pool: NodePool) -> list[str]:
     """Return validation errors that the API server does not detect."""
     errors = map(_validate_pool_requirement, pool.template.requirements)
-    return [*_validate_labels(pool), *_validate_taints(pool), *chain.from_iterable(errors)]
+    return [
+        *_validate_labels(pool),
+        *_validate_taints(pool),
+        *chain.from_iterable(errors),
+        *_validate_annotations(pool),
+    ]
+
+
+def _validate_annotations(pool: NodePool) -> Iterator[str]:
+    error = find_node_cost_error(pool.annotations)
+    if error:
+        yield f"annotation {label_keys.NODE_COST_ANNOTATION}: {error}"
 
 
 def compute_usage(nodes: Iterable[Node]) -> tuple[Resources, int]:
