@@ -56,11 +56,11 @@ def test_output_has_a_line_per_phase_and_ends_with_the_report(tmp_path: Path) ->
 
 
 def test_equal_log_lines_are_folded() -> None:
-    lines = demo("sold-out").stdout.splitlines()
+    lines = demo("consolidate").stdout.splitlines()
 
     launched = [line for line in lines if "launched nodeclaim" in line]
-    assert launched[0].split("  ")[-1] == "capacity_type=spot"
-    assert launched[3].endswith("… and 16 more")
+    assert [line.split("  ")[-1] for line in launched[:3]] == ["capacity_type=on-demand"] * 3
+    assert launched[3].endswith("… and 11 more")
 
 
 def test_scenario_from_standard_input() -> None:

@@ -34,6 +34,7 @@ def test_a_node_has_type_pods_and_price() -> None:
         "zone": "us-east-1a",
         "capacity_type": "on-demand",
         "price_per_hour": 0.192,
+        "node_cost_per_hour": 0.0,
         "pods": ["default/web-0", "default/web-1"],
         "requested": {"cpu": "2", "memory": "4Gi", "pods": "2"},
         "allocatable": {"cpu": "3920m", "memory": "15Gi", "pods": "58"},
@@ -72,6 +73,9 @@ def test_totals_count_new_nodes_and_all_placed_pods_and_a_month_has_730_hours() 
         "pods": 7,
         "price_per_hour": 0.576,
         "price_per_month": 420.48,
+        "node_cost_per_hour": 0.0,
+        "cost_per_hour": 0.576,
+        "cost_per_month": 420.48,
     }
 
 
@@ -82,7 +86,15 @@ def test_the_report_of_an_empty_plan_has_every_documented_field() -> None:
         "nodes": [],
         "existing": [],
         "unplaced": [],
-        "totals": {"nodes": 0, "pods": 0, "price_per_hour": 0, "price_per_month": 0},
+        "totals": {
+            "nodes": 0,
+            "pods": 0,
+            "price_per_hour": 0,
+            "price_per_month": 0,
+            "node_cost_per_hour": 0,
+            "cost_per_hour": 0,
+            "cost_per_month": 0,
+        },
         "prices": {"source": "a book", "date": "2026-01-31"},
     }
 

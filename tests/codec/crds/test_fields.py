@@ -58,12 +58,7 @@ NOT_READ: dict[str, dict[str, str]] = {
         "status.capacityReservations.endTime": "for users only",
     },
     "NodeOverlay": {},
-    "CapacityBuffer": {
-        "status.podTemplateRef": "for users only",
-        "status.podTemplateRef.name": "for users only",
-        "status.podTemplateGeneration": "for users only",
-        "status.provisioningStrategy": "for users only",
-    },
+    "CapacityBuffer": {},
 }
 
 

@@ -164,6 +164,7 @@ def test_members_that_eks_adds_to_an_owned_cluster_are_adopted(account: TestAcco
     assert account.plan(config).steps == ()
 
 
+@pytest.mark.slow
 def test_same_name_in_another_region_has_its_own_iam_resources(account: TestAccount) -> None:
     east, west = (a_cluster(vpc=NETWORK, region=region) for region in ("us-east-1", "us-west-2"))
     account.apply(east)
@@ -179,6 +180,7 @@ def test_same_name_in_another_region_has_its_own_iam_resources(account: TestAcco
     assert [step.id for step in account.plan(east).steps if step.kind in GLOBAL_KINDS] == []
 
 
+@pytest.mark.slow
 def test_names_without_a_region_are_kept_and_get_the_region_as_a_tag(account: TestAccount) -> None:
     file = a_cluster(vpc=NETWORK)
     account.apply(a_cluster(vpc=NETWORK, iam={"prefix": "dev"}))
@@ -198,6 +200,7 @@ def test_names_without_a_region_are_kept_and_get_the_region_as_a_tag(account: Te
     assert _iam_resources(account) == {}
 
 
+@pytest.mark.slow
 def test_names_without_a_region_belong_to_the_region_of_the_controller_policies(account: TestAccount) -> None:
     account.apply(a_cluster(vpc=NETWORK, iam={"prefix": "dev"}))
     _remove_region_tags(account)

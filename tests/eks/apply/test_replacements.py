@@ -85,6 +85,7 @@ def account_with_cluster() -> Iterator[TestAccount]:
         yield account
 
 
+@pytest.mark.slow
 def test_failed_cluster_is_created_again_with_everything_in_it(account: TestAccount) -> None:
     file = a_cluster(vpc=_network(), access={"admins": ["arn:aws:iam::123456789012:role/ops"]})
     account.apply(file)

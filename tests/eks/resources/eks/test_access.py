@@ -23,6 +23,7 @@ def test_entry_that_eks_created_for_the_creator_is_completed(account: TestAccoun
     assert account.plan(file).steps == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "message", "file"),
     [
