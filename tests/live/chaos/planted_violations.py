@@ -51,10 +51,11 @@ def plant_double_plan(environment: ChaosEnvironment) -> None:
 
 def plant_pdb_violation(environment: ChaosEnvironment) -> None:
     """Delete pods that a PodDisruptionBudget protects, without eviction."""
-    pods = environment.api.items(f"{PODS}?labelSelector=app%3Dsteady")
-    for pod in pods[:6]:
-        environment.api.delete(f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
-    SystemClock().sleep(3.0)  # The monitor samples every second.
+    # The monitor samples every second, and new pods may be ready sooner.
+    for _ in range(8):
+        for pod in environment.api.items(f"{PODS}?labelSelector=app%3Dsteady"):
+            environment.api.delete(f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+        SystemClock().sleep(0.5)
 
 
 def plant_write_without_lease(environment: ChaosEnvironment) -> None:
