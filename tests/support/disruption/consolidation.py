@@ -1,8 +1,10 @@
 """Running clusters for consolidation, and the effect of disruption commands."""
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -26,6 +28,16 @@ from tests.support.scheduling.builders import a_node
 from tests.support.scheduling.instance_types import ON_DEMAND, Z1
 from tests.support.scheduling.plans import as_node, bound, settled
 from tests.support.scheduling.strategies import clusters
+
+LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
+attack = settings(
+    max_examples=LONG or 25,
+    derandomize=not LONG,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+"""Settings of property tests: quick and repeatable, or ``DOVETAIL_ATTACK`` other examples."""
 
 
 def a_pool_node(

@@ -16,11 +16,6 @@ MAX_ROLE_NAME: Final = 64
 CONTROLLER_TAINT: Final = "karpenter.sh/controller"
 
 
-def iam_prefix(config: ClusterConfig) -> str:
-    """Return the start of names in IAM, which is global: clusters of other regions differ."""
-    return config.iam.prefix or f"{config.name}-{config.region}"
-
-
 class Names(msgspec.Struct, frozen=True):
     """Names that several resources refer to."""
 
@@ -32,7 +27,9 @@ class Names(msgspec.Struct, frozen=True):
     @classmethod
     def from_config(cls, config: ClusterConfig) -> "Names":
         """Return the names of a cluster's resources."""
-        return cls(config.name, iam_prefix(config), config.controller.kind)
+        # IAM is global: names differ from those of the same cluster in another region.
+        prefix = config.iam.prefix or f"{config.name}-{config.region}"
+        return cls(config.name, prefix, config.controller.kind)
 
     @property
     def cluster_role(self) -> str:

@@ -140,7 +140,8 @@ class _StepBuilder:
         changes = diff_resource(resource, current, self._lookup)
         forcing = tuple(change for change in changes if change.forces_replacement)
         if not forcing and self._cluster_is_replaced and resource.kind in BLOCK_CLUSTER_DELETION:
-            forcing = (PropertyChange(("ClusterName",), resource.name, KNOWN_LATER, True),)
+            before = current.properties.get("ClusterName", "")
+            forcing = (PropertyChange(("ClusterName",), before, KNOWN_LATER, True),)
         if forcing:
             self._created.add(resource.address)
             delete = Step(action=Action.DELETE, address=resource.address, observed=current, changes=forcing)

@@ -1,11 +1,10 @@
 """Fleet replacement: wasteful nodes are replaced by several cheaper ones, step by step."""
 
-import os
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -18,7 +17,15 @@ from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.settings import ConsolidationSettings, Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
-from tests.support.disruption.consolidation import a_pool_node, after, as_plan, context_of, cost, leaving
+from tests.support.disruption.consolidation import (
+    a_pool_node,
+    after,
+    as_plan,
+    attack,
+    context_of,
+    cost,
+    leaving,
+)
 from tests.support.scheduling.builders import a_pod, a_pool, cluster, pods
 from tests.support.scheduling.checker.plan_checker import check
 from tests.support.scheduling.instance_types import ON_DEMAND, SPOT, Z1, a_type, offerings
@@ -28,14 +35,6 @@ from tests.support.simulator.api_server import START
 LARGE = a_type("large", cpu=32, memory="64Gi", pods=200, price=10.0)
 SMALL = a_type("small", cpu=8, memory="16Gi", pods=50, price=1.5)
 POOL = a_pool(requirements=[(label_keys.CAPACITY_TYPE, "In", [ON_DEMAND])])
-LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
-attack = settings(
-    max_examples=LONG or 25,
-    derandomize=not LONG,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 def large_nodes(count: int, types: Any = (LARGE, SMALL), **more: Any) -> ClusterSnapshot:

@@ -1,8 +1,6 @@
 """Properties of consolidation passes, for generated clusters."""
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.core.disruption.consolidation.consolidate import consolidate
@@ -14,6 +12,7 @@ from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.disruption.consolidation import (
     after,
     as_plan,
+    attack,
     context_of,
     leaving,
     plain,
@@ -21,14 +20,6 @@ from tests.support.disruption.consolidation import (
 )
 from tests.support.scheduling.checker.plan_checker import check
 
-LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
-attack = settings(
-    max_examples=LONG or 25,
-    derandomize=not LONG,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 MOST_PASSES = 40
 worlds = st.one_of(running_clusters(), running_clusters().map(plain))
 choices = st.builds(

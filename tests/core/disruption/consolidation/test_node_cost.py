@@ -1,9 +1,7 @@
 """Consolidation with node costs, and with the preference for fewer nodes."""
 
-import os
-
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -15,21 +13,13 @@ from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
-from tests.support.disruption.consolidation import a_pool_node, after, context_of, plain
+from tests.support.disruption.consolidation import a_pool_node, after, attack, context_of, plain
 from tests.support.scheduling.builders import a_pool, cluster, pods
 from tests.support.scheduling.instance_types import ON_DEMAND, a_type
 from tests.support.scheduling.plans import settled
 from tests.support.scheduling.strategies import clusters
 
 POOL = a_pool(requirements=[(label_keys.CAPACITY_TYPE, "In", [ON_DEMAND])])
-LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
-attack = settings(
-    max_examples=LONG or 25,
-    derandomize=not LONG,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 MOST_PASSES = 40
 ANY_SAVING = ConsolidationSettings(min_saving_per_pod=0.0)
 
