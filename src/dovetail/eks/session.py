@@ -36,10 +36,11 @@ from dovetail.eks.apply.preflight import (
     validate_replacements,
     validate_version_change,
 )
-from dovetail.eks.apply.usage import keep_used
+from dovetail.eks.apply.usage import keep_used, with_drift
 from dovetail.eks.aws_client import AwsClient, PollSettings
 from dovetail.eks.aws_errors import with_advice
 from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.desired.addons import unpinned_addons
 from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.desired.kept_subnets import keep_subnets
 from dovetail.eks.desired.names import uses_existing_cluster
@@ -49,6 +50,7 @@ from dovetail.eks.kubernetes.helm import Helm, HelmCli
 from dovetail.eks.plan.planner import Plan, plan_changes
 from dovetail.eks.plan.resource import Account, DesiredResource, ObservedState
 from dovetail.eks.resources.ec2.vpc import account_zones, zones_in_use
+from dovetail.eks.resources.eks.clusters import cluster_version, newest_addon_versions
 from dovetail.eks.resources.handler import Handler
 from dovetail.eks.resources.iam import with_names_in_use
 from dovetail.eks.resources.registry import handlers
@@ -93,7 +95,8 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
         validate_foreign_tags(observed)
         plan = plan_changes(desired, observed)
         validate_replacements(plan, observed)
-        return await keep_used(plan, self.aws), observed
+        plan = await keep_used(plan, self.aws)
+        return await with_drift(plan, desired, self.aws), observed
 
     async def plan_when_settled(self, report: Callable[[str], None]) -> tuple[Plan, ObservedState]:
         """Plan once no resource is in transition; ``report`` says what is waited for."""
@@ -143,6 +146,10 @@ async def open_session(
         polling=polling,
     )
     config = await with_names_in_use(aws, config)
+    if uses_existing_cluster(config):
+        # What we add to an external cluster follows its version, not the file's.
+        config = config.model_copy(update={"version": await cluster_version(aws) or config.version})
+    addon_versions = await newest_addon_versions(aws, unpinned_addons(config), config.version)
     if not uses_existing_cluster(config) and not (config.vpc and config.vpc.existing):
         config = with_account_zones(config, await account_zones(aws), await zones_in_use(aws))
     api_access = ApiAccess(aws, fence=no_fence if may_write else refuse_writes)
@@ -150,7 +157,7 @@ async def open_session(
     try:
         yield ClusterSession(
             config=config,
-            desired=desired_state(config),
+            desired=desired_state(config, addon_versions=addon_versions),
             aws=aws,
             api_access=api_access,
             handlers=[handler for group in handler_groups for handler in group],

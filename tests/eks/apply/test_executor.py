@@ -2,8 +2,8 @@
 
 import asyncio
 
-from dovetail.eks.apply.executor import DryRunExecutor, critical_path_seconds, execute_plan
-from dovetail.eks.plan.planner import Action, Plan, Step
+from dovetail.eks.apply.executor import DryRunExecutor, execute_plan
+from dovetail.eks.plan.planner import Action, Plan, Step, critical_path_seconds
 from dovetail.eks.plan.resource import ObservedResource
 
 
@@ -20,4 +20,4 @@ def test_dry_run_reports_the_steps_in_dependency_order() -> None:
     asyncio.run(execute_plan(Plan(steps=(second, first)), DryRunExecutor(reported.append)))
 
     assert reported == ["delete VPC a", "delete VPC b"]
-    assert critical_path_seconds((first, second), {"vpc": 2}) == 4
+    assert critical_path_seconds((first, second)) == 4

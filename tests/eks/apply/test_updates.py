@@ -16,7 +16,6 @@ NETWORK = {"create": {"cidr": "10.0.0.0/16", "zones": 2}}
 HOME = {"kind": "managed-node-group", "name": "home", "instanceTypes": ["m5.large"]}
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
-    "the Kubernetes version": ({"version": "1.32"}, {"version": "1.33"}, ["POST /clusters/dev/updates"]),
     "access to the endpoint": (
         {},
         {"endpoint": {"public": True, "private": True, "publicCidrs": ["192.0.2.0/24"]}},

@@ -90,9 +90,12 @@ def test_changed_field_is_one_step() -> None:
     account = InMemoryAccount(desired_state(a_cluster()))
     account.run(plan_changes(desired_state(a_cluster()), account.observed()))
 
-    plan = plan_changes(desired_state(a_cluster(version="1.34")), account.observed())
+    larger = a_cluster(home={"kind": "managed-node-group", "max": 9})
+    plan = plan_changes(desired_state(larger), account.observed())
 
-    assert [str(step) for step in plan.steps] == ["update EKS cluster dev (Version: 1.33 → 1.34)"]
+    assert [str(step) for step in plan.steps] == [
+        "update managed node group controller (ScalingConfig.MaxSize: 3 → 9)"
+    ]
     assert plan.replaced_addresses() == []
 
 
@@ -142,9 +145,10 @@ def test_owned_resource_that_is_not_desired_is_deleted_last() -> None:
 
     assert [step.id for step in plan.steps] == [
         "update eks-cluster/dev",
+        "update eks-node-group/controller",
         "delete kubernetes-object/NodePool/spot",
     ]
-    assert plan.steps[1].depends_on == ("update eks-cluster/dev",)
+    assert plan.steps[-1].depends_on == ("update eks-cluster/dev", "update eks-node-group/controller")
 
 
 def test_missing_external_resources_are_reported() -> None:

@@ -53,6 +53,12 @@ MEMBER_KINDS = {
 }
 _CREATED_AT = 1_700_000_000
 _ENTRIES = {"node-groups": "EC2_LINUX", "fargate-profiles": "FARGATE_LINUX"}
+_KUBELET_SKEW = 3
+ADDON_VERSIONS: dict[str, Callable[[str], list[str]]] = {
+    "kube-proxy": lambda version: [f"v{version}.3-eksbuild.2", f"v{version}.10-eksbuild.1"],
+    "coredns": lambda version: [f"v1.{_minor(version) - 21}.1-eksbuild.{build}" for build in (2, 10)],
+}
+"""Versions of an add-on that fit a Kubernetes version; other add-ons have the same for all."""
 _STATELESS = ("access-entries", "pod-identity-associations")
 
 
@@ -77,6 +83,8 @@ class Eks:
         """Principal for which EKS makes an access entry with each cluster; none by default."""
         self.failed: set[str] = set()
         """Names of clusters and members whose creation failed."""
+        self.failed_updates: dict[str, list[Raw]] = {}
+        """Names of members whose updates fail and change nothing → errors of the updates."""
         self.creators: dict[str, str] = {}
         """Cluster → access key of its creator."""
 
@@ -93,7 +101,11 @@ class Eks:
         raw = str(environ.get("RAW_URI") or environ["PATH_INFO"])
         path, _, query = raw.partition("?")
         names = [unquote(segment) for segment in path.strip("/").split("/")]
-        if names[0] != "clusters" and not (names[0] == "tags" and ":eks:" in names[1]):
+        if names[0] == "tags":
+            is_eks = ":eks:" in names[1]
+        else:
+            is_eks = names[0] == "clusters" or names == ["addons", "supported-versions"]
+        if not is_eks:
             return self._inner(environ, start)
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split("/")
@@ -120,6 +132,8 @@ class Eks:
     def _handle(self, method: str, names: list[str], params: Raw, region: str) -> Raw:
         if names[0] == "tags":
             return self._tag(names[1], params)
+        if names[0] == "addons":
+            return _supported_versions(params["addonName"], params["kubernetesVersion"])
         if len(names) == 1:
             return self._create_cluster(params, region) if method == "POST" else self._list_clusters()
         cluster = self.clusters.get(names[1])
@@ -128,10 +142,14 @@ class Eks:
         if len(names) == 2:
             return self._cluster(method, cluster)
         if method == "GET" and names[2] == "updates":
-            return {"update": {"id": names[3], "status": "Successful"}}
+            return {"update": self._described_update(names[3])}
         if names[2] in ("update-config", "updates"):
             return self._update(cluster, params)
         return self._part(method, cluster, names[2], names[3:], params)
+
+    def _described_update(self, update_id: str) -> Raw:
+        errors = self.failed_updates.get(update_id, [])
+        return {"id": update_id, "status": "Failed" if errors else "Successful", "errors": errors}
 
     def _list_clusters(self) -> Raw:
         return {"clusters": sorted(self.clusters)}
@@ -189,9 +207,27 @@ class Eks:
             if key in params:
                 cluster[key] = {**cluster.get(key, {}), **params[key]}
         if "version" in params:
+            self._check_cluster_version(cluster, params["version"])
             cluster["version"] = params["version"]
         cluster["status"] = "UPDATING"
         return {"update": {"id": "1", "status": "InProgress"}}
+
+    def _check_cluster_version(self, cluster: Raw, version: str) -> None:
+        if _minor(version) != _minor(cluster["version"]) + 1:
+            raise EksError(400, "InvalidParameterException", f"Unsupported Kubernetes version {version}")
+        for group in self.parts[cluster["name"]]["node-groups"].values():
+            if _minor(version) - _minor(group["version"]) > _KUBELET_SKEW:
+                message = f"Nodegroup {group['nodegroupName']} must be updated before the cluster"
+                raise EksError(400, "InvalidRequestException", message)
+
+    def _check_member_version(self, cluster: Raw, kind_name: str, name: str, params: Raw) -> None:
+        """Reject node groups and add-ons that are newer than the control plane allows."""
+        if kind_name == "node-groups" and _minor(params.get("version") or "1.0") > _minor(cluster["version"]):
+            message = "Requested Nodegroup version must not be newer than the cluster's"
+            raise EksError(400, "InvalidParameterException", message)
+        version = str(params.get("addonVersion") or "")
+        if name == "kube-proxy" and _minor(version or "v1.0") > _minor(cluster["version"]):
+            raise EksError(400, "InvalidParameterException", "Addon version specified is not supported")
 
     def _part(self, method: str, cluster: Raw, kind_name: str, rest: list[str], params: Raw) -> Raw:
         kind, members = MEMBER_KINDS[kind_name], self.parts[cluster["name"]][kind_name]
@@ -211,15 +247,20 @@ class Eks:
             del members[rest[0]]
             self.failed.discard(rest[0])
         elif method == "POST":
-            _update_member(member, params)
-            if "status" in member:
-                member["status"] = "UPDATING"
-            return {"update": {"id": "1"}, **shown_one}
+            self._check_member_version(cluster, kind_name, rest[0], params)
+            return {"update": self._update_part(member, rest[0], params), **shown_one}
         elif "status" in member:
             member["status"] = "ACTIVE"
         if rest[0] in self.failed:
             shown_one[kind.member]["status"] = "CREATE_FAILED"
         return shown_one
+
+    def _update_part(self, member: Raw, name: str, params: Raw) -> Raw:
+        if name not in self.failed_updates:
+            _update_member(member, params)
+            if "status" in member:
+                member["status"] = "UPDATING"
+        return {"id": name, "status": "InProgress"}
 
     def _create(self, cluster: Raw, kind_name: str, params: Raw) -> Raw:
         kind, members = MEMBER_KINDS[kind_name], self.parts[cluster["name"]][kind_name]
@@ -237,6 +278,7 @@ class Eks:
             if kind_name == "access-entries":
                 message = "The specified access entry resource is already in use on this cluster."
             raise EksError(409, "ResourceInUseException", message)
+        self._check_member_version(cluster, kind_name, name, params)
         where = cluster["arn"].replace(":cluster/", f":{kind.member.lower()}/")
         member = {
             **params,
@@ -249,6 +291,8 @@ class Eks:
             member["status"] = "ACTIVE" if self.instant else "CREATING"
         if kind_name == "addons":
             member.setdefault("addonVersion", "v1.0.0-eksbuild.1")
+        if kind_name == "node-groups":
+            member.setdefault("version", cluster["version"])
         members[name] = member
         if kind_name in _ENTRIES:
             self._add_access_entry(cluster, kind_name, member)
@@ -282,6 +326,26 @@ class Eks:
             if arn in resource.values():
                 resource["tags"] = {**(resource.get("tags") or {}), **params["tags"]}
         return {}
+
+
+def _minor(version: str) -> int:
+    """Return the minor version of "1.34" and of "v1.34.3-eksbuild.2"."""
+    return int(version.split(".")[1])
+
+
+def supported_versions(addon: str, version: str) -> list[str]:
+    """Return the versions of an add-on that fit a Kubernetes version; the newest is last."""
+    if addon in ADDON_VERSIONS:
+        return ADDON_VERSIONS[addon](version)
+    return ["v1.9.0-eksbuild.3", "v1.19.2-eksbuild.1"]
+
+
+def _supported_versions(addon: str, version: str) -> Raw:
+    versions = [
+        {"addonVersion": name, "compatibilities": [{"clusterVersion": version, "defaultVersion": False}]}
+        for name in supported_versions(addon, version)
+    ]
+    return {"addons": [{"addonName": addon, "addonVersions": versions}]}
 
 
 def _matches(member: Raw, params: Raw, keys: tuple[str, ...] = ("namespace", "serviceAccount")) -> bool:

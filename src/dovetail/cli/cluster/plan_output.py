@@ -7,9 +7,10 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 
+from dovetail.cli.cluster.progress import format_duration
 from dovetail.eks.desired.node_groups import cost_estimate
 from dovetail.eks.plan.diff import PropertyChange
-from dovetail.eks.plan.planner import Action, Plan, Step
+from dovetail.eks.plan.planner import Action, FollowUp, Plan, Step
 from dovetail.eks.plan.resource import DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
 
@@ -48,6 +49,8 @@ _SIGNS: Final = {Action.CREATE: ("+", "green"), Action.UPDATE: ("~", "yellow"), 
 """Action → sign and style."""
 _REPLACE_SIGN: Final = ("±", "bold red")
 _RESOURCE_COLUMNS: Final = 46
+_SHOWN_SECONDS: Final = 60
+"""Shorter steps are shown without their duration."""
 
 
 def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
@@ -70,7 +73,13 @@ def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
         is_last = number == len(non_empty) - 1
         lines.append(Text(("└─ " if is_last else "├─ ") + title, style="bold"))
         lines += _branch_lines(branch, "   " if is_last else "│  ")
-    return [*lines, Text(_summary(plan.steps), style="bold"), _total(plan, region)]
+    lines += [Text(f"then {_follow_up(work)}", style="yellow") for work in plan.follow_ups]
+    summary = f"{_summary(plan.steps)}; about {format_duration(plan.seconds())}"
+    return [*lines, Text(summary, style="bold"), _total(plan, region)]
+
+
+def _follow_up(work: FollowUp) -> str:
+    return work.message if work.seconds is None else f"{work.message}: about {format_duration(work.seconds)}"
 
 
 def missing_lines(missing: Iterable[DesiredResource]) -> list[str]:
@@ -94,6 +103,8 @@ def plan_json(plan: Plan, *, name: str, region: str) -> str:
         "missing": [resource.address for resource in plan.missing],
         "unsettled": [resource.address for resource in plan.unsettled],
         "kept": list(plan.kept),
+        "followUps": [msgspec.to_builtins(work) for work in plan.follow_ups],
+        "seconds": plan.seconds(),
         "monthlyUsd": round(plan.monthly_usd, 2),
         "nodePricesEstimatedFrom": estimate and msgspec.to_builtins(estimate),
     }
@@ -108,6 +119,7 @@ def _encode_step(step: Step) -> dict[str, Any]:
         "why": step.desired.purpose if step.desired else "",
         "replaces": step.is_replacement,
         "monthlyUsd": round(step.desired.monthly_usd, 2) if step.desired else 0,
+        "seconds": step.seconds,
         "changes": [
             {
                 "path": list(change.path),
@@ -148,11 +160,12 @@ def _branch_lines(steps: Sequence[Step], indent: str) -> list[Text]:
 
 
 def _details(step: Step) -> str:
-    """Return cost and purpose of a step's resource."""
+    """Return cost and purpose of a step's resource, and a duration of minutes."""
     if step.desired is None:
         return ""
     cost = f"${step.desired.monthly_usd:,.2f} a month" if step.desired.monthly_usd else ""
-    return "  " + ", ".join(text for text in (cost, step.desired.purpose) if text)
+    duration = f"about {format_duration(step.seconds)}" if step.seconds >= _SHOWN_SECONDS else ""
+    return "  " + ", ".join(text for text in (cost, step.desired.purpose, duration) if text)
 
 
 def _change_line(change: PropertyChange, indent: str) -> Text:

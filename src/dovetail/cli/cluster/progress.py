@@ -9,11 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dovetail.cli.output.console import write_note
-from dovetail.eks.apply.executor import ProgressListener, critical_path_seconds
-from dovetail.eks.plan.planner import Action, Step
+from dovetail.eks.apply.executor import ProgressListener
+from dovetail.eks.plan.planner import Action, Step, critical_path_seconds
 from dovetail.eks.plan.resource_kinds import KINDS
 
-_SECONDS_BY_KIND: Final = {name: kind.create_seconds for name, kind in KINDS.items()}
 _PAST_TENSE: Final = {Action.CREATE: "created", Action.UPDATE: "updated", Action.DELETE: "deleted"}
 _MAX_NAMED_STEPS: Final = 3
 """Running steps that the bar names; the others are counted."""
@@ -39,7 +38,7 @@ class BarProgress(ProgressListener):
         self._waiting = {step.id: step for step in steps}
         self._running: dict[str, str] = {}
         self._task: TaskID = progress.add_task(
-            "", total=sum(_SECONDS_BY_KIND[step.kind] for step in steps), left="", doing=""
+            "", total=sum(step.seconds for step in steps), left="", doing=""
         )
         self._show()
 
@@ -50,16 +49,16 @@ class BarProgress(ProgressListener):
     def step_done(self, step: Step) -> None:
         self._running.pop(step.id, None)
         self._waiting.pop(step.id, None)
-        self._progress.advance(self._task, _SECONDS_BY_KIND[step.kind])
+        self._progress.advance(self._task, step.seconds)
         self._show()
 
     def _show(self) -> None:
-        seconds = critical_path_seconds(tuple(self._waiting.values()), _SECONDS_BY_KIND)
+        seconds = critical_path_seconds(tuple(self._waiting.values()))
         names = ", ".join(list(self._running.values())[:_MAX_NAMED_STEPS])
         more = len(self._running) - _MAX_NAMED_STEPS
         self._progress.update(
             self._task,
-            left=f"about {_format_duration(seconds)} left" if seconds else "",
+            left=f"about {format_duration(seconds)} left" if seconds else "",
             doing=names + (f" and {more} more" if more > 0 else ""),
         )
 
@@ -79,5 +78,6 @@ def _resource_name(step: Step) -> str:
     return f"{KINDS[step.kind].display_name} {step.name}"
 
 
-def _format_duration(seconds: float) -> str:
-    return f"{round(seconds / 60)} min" if seconds >= 90 else f"{round(seconds)} s"
+def format_duration(seconds: int) -> str:
+    """Return a duration in minutes, or in seconds if it is short."""
+    return f"{round(seconds / 60)} min" if seconds >= 90 else f"{seconds} s"

@@ -1,7 +1,7 @@
 """Execution of a plan: steps run concurrently, each after its dependencies."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -168,12 +168,3 @@ class _Execution:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def critical_path_seconds(steps: Sequence[Step], seconds_by_kind: Mapping[str, int]) -> float:
-    """Return the minimum duration of steps: their longest chain of dependencies."""
-    end_times: dict[str, float] = {}
-    for step in steps:
-        start = max((end_times.get(step_id, 0.0) for step_id in step.depends_on), default=0.0)
-        end_times[step.id] = start + seconds_by_kind.get(step.kind, 0)
-    return max(end_times.values(), default=0.0)

@@ -11,6 +11,8 @@ from dovetail.errors import DovetailError
 
 _SUBNET_FIELDS: Final = {"nodes": "vpc.existing.subnets", "control-plane": "vpc.existing.controlPlaneSubnets"}
 """Name of a subnet selection → field of cluster.yaml."""
+_MAX_KUBELET_SKEW: Final = 3
+"""Minor versions by which Kubernetes allows a kubelet to be older than the API server."""
 
 
 class SubnetError(DovetailError):
@@ -70,7 +72,10 @@ def _subnet_errors(
 
 
 def validate_version_change(desired: Sequence[DesiredResource], observed: ObservedState) -> None:
-    """Raise ``VersionError`` for a downgrade, or an upgrade by several versions."""
+    """Raise ``VersionError`` for a downgrade, or an upgrade by several versions.
+
+    The nodes of a group may be older than the control plane, by three versions.
+    """
     for resource in desired:
         current = observed.resources.get(resource.address)
         if resource.kind != "eks-cluster" or resource.external or current is None:
@@ -85,6 +90,22 @@ def validate_version_change(desired: Sequence[DesiredResource], observed: Observ
             raise VersionError(
                 f"version: the cluster runs {running}; EKS upgrades one minor version at a time: "
                 f"apply {following} first, then the next, up to {target}"
+            )
+        if steps == 1:
+            _validate_skew(running, target, observed)
+
+
+def _validate_skew(running: str, target: str, observed: ObservedState) -> None:
+    """Raise ``VersionError`` if a node group is too old for the next version."""
+    for group in observed.resources.values():
+        version = str(group.properties.get("Version") or "")
+        if group.kind != "eks-node-group" or not version:
+            continue
+        if _minor(target) - _minor(version) > _MAX_KUBELET_SKEW:
+            raise VersionError(
+                f"version: node group {group.name} runs {version}, and a control plane of {target} needs "
+                f"nodes of 1.{_minor(target) - _MAX_KUBELET_SKEW} or later; apply {running} first: it "
+                "updates the group"
             )
 
 

@@ -1,7 +1,7 @@
 """Desired add-ons: EKS add-ons, and Helm charts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dovetail.eks.config.addons import Addon, ChartAddon
@@ -13,10 +13,12 @@ from dovetail.eks.desired.node_groups import compute_addresses, fargate_namespac
 from dovetail.eks.plan.resource import DesiredResource
 
 
-def desired_addons(config: ClusterConfig, names: Names) -> Iterator[DesiredResource]:
-    """Yield all enabled add-ons."""
+def desired_addons(
+    config: ClusterConfig, names: Names, newest_versions: Mapping[str, str]
+) -> Iterator[DesiredResource]:
+    """Yield all enabled add-ons; ``newest_versions`` are for those without a version."""
     for name, addon in enabled_eks_addons(config):
-        yield _eks_addon(name, addon, config, names)
+        yield _eks_addon(name, addon, addon.version or newest_versions.get(name), config, names)
     for name, chart in enabled_chart_addons(config):
         yield _helm_release(name, chart, config)
 
@@ -54,14 +56,21 @@ def system_addresses(config: ClusterConfig) -> tuple[str, ...]:
     return (*compute_addresses(config), *dns, *agent)
 
 
-def _eks_addon(name: str, addon: Addon, config: ClusterConfig, names: Names) -> DesiredResource:
+def unpinned_addons(config: ClusterConfig) -> list[str]:
+    """Return the enabled EKS add-ons that have no version in the file."""
+    return [name for name, addon in enabled_eks_addons(config) if addon.version is None]
+
+
+def _eks_addon(
+    name: str, addon: Addon, version: str | None, config: ClusterConfig, names: Names
+) -> DesiredResource:
     properties: dict[str, Any] = {
         "ClusterName": names.cluster_ref("name"),
         "AddonName": name,
         "ResolveConflicts": "OVERWRITE",
     }
-    if addon.version is not None:
-        properties["AddonVersion"] = addon.version
+    if version is not None:
+        properties["AddonVersion"] = version
     values = {**(_dns_values(config) if name == "coredns" else {}), **addon.values}
     if values:
         properties["ConfigurationValues"] = json.dumps(values, sort_keys=True)

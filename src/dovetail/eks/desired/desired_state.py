@@ -1,6 +1,6 @@
 """Desired state: every resource that a cluster.yaml asks for; a pure function."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -29,12 +29,17 @@ from dovetail.eks.plan.resource import (
 )
 from dovetail.eks.plan.resource_kinds import GLOBAL_KINDS, KINDS
 from dovetail.model.cloud.ec2_catalog import Catalog
+from dovetail.model.frozen import FrozenDict
 
 
-def desired_state(config: ClusterConfig, catalog: Catalog | None = None) -> tuple[DesiredResource, ...]:
+def desired_state(
+    config: ClusterConfig, catalog: Catalog | None = None, *, addon_versions: Mapping[str, str] = FrozenDict()
+) -> tuple[DesiredResource, ...]:
     """Return every resource that a cluster.yaml asks for, dependencies first.
 
-    AWS is not called; the same file always gives the same resources.
+    AWS is not called; the same input always gives the same resources.
+    ``addon_versions`` are the newest versions of EKS add-ons that fit the cluster;
+    without them, EKS chooses the version of an add-on that the file does not pin.
     """
     region = get_region(config, catalog or bundled_catalog())
     names = Names.from_config(config)
@@ -49,7 +54,7 @@ def desired_state(config: ClusterConfig, catalog: Catalog | None = None) -> tupl
     if config.controller.interruption_queue:
         resources.extend(desired_interruption_queue(names))
     resources.extend(desired_compute(config, names, network, region))
-    resources.extend(desired_addons(config, names))
+    resources.extend(desired_addons(config, names, addon_versions))
     resources.extend(desired_controller(config, names, network))
     resources.extend(desired_nodepools(config, names, network))
     resources.extend(desired_objects(config, names))

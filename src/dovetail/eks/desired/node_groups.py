@@ -6,7 +6,13 @@ from typing import Any, Final
 from dovetail.core.instancetypes.type_names import family_of
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.eks.config.cluster import ClusterConfig
-from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, NodeGroup, TaintConfig
+from dovetail.eks.config.node_groups import (
+    ControllerFargate,
+    ControllerNodeGroup,
+    ExistingCluster,
+    NodeGroup,
+    TaintConfig,
+)
 from dovetail.eks.desired.iam_roles import node_role_name
 from dovetail.eks.desired.names import CONTROLLER_TAINT, Names
 from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
@@ -122,6 +128,7 @@ def _node_group(
     properties: dict[str, Any] = {
         "ClusterName": names.cluster_ref("name"),
         "NodegroupName": group.name,
+        "Version": config.version,
         "NodeRole": ref(f"iam-role/{names.node_group_role}", "arn"),
         "Subnets": network.subnets,
         "InstanceTypes": instance_types,
@@ -151,9 +158,14 @@ def _node_group(
 
 
 def _node_addons(config: ClusterConfig) -> list[str]:
+    addons = config.addons
+    # An existing cluster has its own add-ons, except for those that the file sets.
+    desired = (
+        addons.model_fields_set if isinstance(config.home, ExistingCluster) else {"vpc_cni", "kube_proxy"}
+    )
     enabled_by_name = {
-        "vpc-cni": config.addons.vpc_cni.enabled,
-        "kube-proxy": config.addons.kube_proxy.enabled,
+        "vpc-cni": "vpc_cni" in desired and addons.vpc_cni.enabled,
+        "kube-proxy": "kube_proxy" in desired and addons.kube_proxy.enabled,
     }
     return [f"eks-addon/{name}" for name, is_enabled in enabled_by_name.items() if is_enabled]
 

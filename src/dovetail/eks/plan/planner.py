@@ -12,7 +12,8 @@ sequential execution; ``Step.depends_on`` says which steps can run concurrently.
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from math import ceil
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +22,9 @@ from dovetail.eks.plan.references import Reference, UnresolvedReferenceError
 from dovetail.eks.plan.resolver import resolve_reference
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource, ObservedState, sort_by_dependency
 from dovetail.eks.plan.resource_kinds import BLOCK_CLUSTER_DELETION, DELETED_WITH_CLUSTER, KINDS
+
+_MIN_SECONDS: Final = 2
+"""Duration of an update that is one request."""
 
 
 class Action(StrEnum):
@@ -53,6 +57,26 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     def is_replacement(self) -> bool:
         """True for both steps of a replacement: delete and create."""
         return self.action is not Action.UPDATE and any(change.forces_replacement for change in self.changes)
+
+    @property
+    def seconds(self) -> int:
+        """Typical duration in seconds; node groups replace their nodes in batches."""
+        kind = KINDS[self.kind]
+        if self.action is not Action.UPDATE:
+            return kind.create_seconds
+        changed = {change.property for change in self.changes}
+        rolling = max((kind.update_seconds[name] for name in changed & kind.rolling), default=0)
+        others = sum(kind.update_seconds.get(name, 0) for name in changed - kind.rolling)
+        return max(others + rolling * self._batches(), _MIN_SECONDS)
+
+    def _batches(self) -> int:
+        """Return how many times a rolling update takes nodes away."""
+        properties = self.desired.properties if self.desired else {}
+        nodes = int((properties.get("ScalingConfig") or {}).get("DesiredSize", 1))
+        update = properties.get("UpdateConfig") or {}
+        percentage = update.get("MaxUnavailablePercentage")
+        at_once = update.get("MaxUnavailable", 1) if percentage is None else nodes * percentage // 100
+        return max(ceil(nodes / max(int(at_once), 1)), 1)
 
     @property
     def kind(self) -> str:
@@ -96,6 +120,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
+    """Work of the controller that the steps of a plan start."""
+
+    message: str
+    seconds: int | None = None
+    """Typical duration; None if it depends on the user."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Steps in order, and what prevents them."""
 
@@ -106,15 +138,30 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Resources in transition: wait for them first."""
     kept: tuple[str, ...] = ()
     """Messages about resources that are not desired, but kept because nodes use them."""
+    follow_ups: tuple[FollowUp, ...] = ()
+    """What the controller does after the steps: drift of nodes."""
     monthly_usd: float = 0.0
     """Monthly cost of the desired state, without the nodes of the controller."""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
 
+    def seconds(self) -> int:
+        """Return the minimum duration: the longest chain of dependent steps."""
+        return critical_path_seconds(self.steps)
+
     def replaced_addresses(self) -> list[str]:
         """Return the addresses of resources that are deleted and created again."""
         return [step.address for step in self.steps if step.is_replacement and step.action is Action.CREATE]
+
+
+def critical_path_seconds(steps: Sequence[Step]) -> int:
+    """Return the minimum duration of steps: their longest chain of dependencies."""
+    end_times: dict[str, int] = {}
+    for step in steps:
+        start = max((end_times.get(step_id, 0) for step_id in step.depends_on), default=0)
+        end_times[step.id] = start + step.seconds
+    return max(end_times.values(), default=0)
 
 
 class _StepBuilder:

@@ -54,7 +54,11 @@ class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
     taggable: bool = True
     """True if it can have tags."""
     create_seconds: int = 2
-    """Typical duration of a creation in seconds, for the progress bar."""
+    """Typical duration of a creation in seconds."""
+    update_seconds: Mapping[str, int] = FrozenDict()
+    """Typical duration of an update in seconds, by property, for those that take long."""
+    rolling: frozenset[str] = frozenset()
+    """Properties whose update replaces nodes: it takes its time once per batch of nodes."""
 
 
 def _kind(
@@ -67,6 +71,7 @@ def _kind(
     immutable: str = "",
     taggable: bool = True,
     create_seconds: int = 2,
+    update_seconds: Mapping[str, int] = FrozenDict(),
     defaults: Mapping[str, Any] = FrozenDict(),
     **sets: str,
 ) -> ResourceKind:
@@ -81,6 +86,7 @@ def _kind(
         immutable=frozenset(immutable.split()) | ({name_property} if name_property else frozenset()),
         taggable=taggable,
         create_seconds=create_seconds,
+        update_seconds=FrozenDict(update_seconds),
         defaults=FrozenDict(defaults),
         **{field: frozenset(names.split()) for field, names in sets.items()},
     )
@@ -252,6 +258,7 @@ _EKS: Final = (
         immutable="RoleArn KubernetesNetworkConfig EncryptionConfig",
         unordered="SubnetIds SecurityGroupIds PublicAccessCidrs EnabledTypes",
         create_seconds=600,
+        update_seconds={"Version": 600, "ResourcesVpcConfig": 300, "Logging": 120, "AccessConfig": 60},
     ),
     _kind(
         "eks-node-group",
@@ -264,6 +271,8 @@ _EKS: Final = (
         fully_managed="Labels",
         defaults={"UpdateConfig": {"MaxUnavailable": 1}},
         create_seconds=180,
+        update_seconds={"Version": 300, "LaunchTemplate": 300, "ScalingConfig": 60},
+        rolling="Version LaunchTemplate",
     ),
     _kind(
         "eks-fargate-profile",
@@ -286,6 +295,7 @@ _EKS: Final = (
         fully_managed="ConfigurationValues",
         defaults={"ConfigurationValues": "{}"},
         create_seconds=60,
+        update_seconds={"AddonVersion": 60, "ConfigurationValues": 60},
     ),
     _kind(
         "eks-access-entry",
@@ -347,6 +357,7 @@ _KUBERNETES: Final = (
         fully_managed="values",
         taggable=False,
         create_seconds=45,
+        update_seconds={"chart": 45, "version": 45, "values": 45},
     ),
     # Name: "Kind/name" or "Kind/namespace/name". Properties: the manifest; the live object is
     # reduced to the desired fields (see ``resources.kubernetes.objects``).

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from dovetail.eks.aws_client import Raw, none_if_not_found
+from dovetail.eks.aws_client import AwsClient, Raw, none_if_not_found
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.plan.resource_kinds import FAILED_VALUE
 from dovetail.eks.resources.handler import Attributes, AwsHandler
@@ -141,6 +141,14 @@ class ClusterMemberHandler(AwsHandler, ABC):
 
         return await self._aws.wait_for(f"{self.kind} {key}", poll)
 
+    async def finish_update(self, resource: DesiredResource, response: Raw) -> None:
+        """Wait until an update has ended and the member can be used."""
+        cluster, name = resource.properties["ClusterName"], resource.name
+        await wait_for_update(
+            self._aws, resource.address, response, name=cluster, **{self.methods.name: name}
+        )
+        await self.wait_until_active(cluster, name)
+
     async def _list_keys(self, cluster: str) -> list[str]:
         method, key = self.methods.list_method
         work = self._aws.list_all("eks", method, key, clusterName=cluster)
@@ -164,6 +172,36 @@ class ClusterMemberHandler(AwsHandler, ABC):
             attributes=self.attributes(raw),
             settled=raw.get("status") not in _TRANSITIONAL,
         )
+
+
+async def wait_for_update(aws: AwsClient, address: str, response: Raw, **identity: str) -> None:
+    """Wait for the end of an update; raises if it failed.
+
+    A cluster or member is ACTIVE again after a failed update, with its old
+    version: the status alone does not show the failure.
+    """
+    update_id = response["update"]["id"]
+
+    async def poll() -> Raw | None:
+        described = await aws.call("eks", "describe_update", updateId=update_id, **identity)
+        update: Raw = described["update"]
+        return None if update["status"] == "InProgress" else update
+
+    update = await aws.wait_for(f"update of {address}", poll)
+    if update["status"] != "Successful":
+        raise DovetailError(f"{address} was not updated: {_update_errors(update)}")
+
+
+def _update_errors(update: Raw) -> str:
+    """Return the errors of an update, each with the resources that it names."""
+    errors = []
+    for error in update.get("errors") or ():
+        resources = ", ".join(error.get("resourceIds") or ())
+        errors.append(
+            f"{error.get('errorCode')}: {error.get('errorMessage')}"
+            + (f" ({resources})" if resources else "")
+        )
+    return "; ".join(errors) or "EKS reports no reason"
 
 
 def health_issues(raw: Raw | None) -> str:

@@ -1,12 +1,13 @@
 """Handlers for EKS clusters and EKS add-ons."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dovetail.eks.aws_client import Raw
+from dovetail.eks.aws_client import AwsClient, Raw
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource
 from dovetail.eks.plan.resource_kinds import FAILED_VALUE
-from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler, health_issues
+from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler, health_issues, wait_for_update
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties, lower_keys, upper_keys
 from dovetail.errors import DovetailError
@@ -86,7 +87,8 @@ class ClusterHandler(AwsHandler):
         await self._update(name, "update_cluster_config", **params)
 
     async def _update(self, name: str, method: str, **params: Any) -> None:
-        await self._aws.call_with_retry("eks", method, name=name, **params)
+        response = await self._aws.call_with_retry("eks", method, name=name, **params)
+        await wait_for_update(self._aws, f"{self.kind}/{name}", response, name=name)
         await self._wait_until_active(name)
 
     async def _wait_until_active(self, name: str) -> Raw:
@@ -202,7 +204,7 @@ class AddonHandler(ClusterMemberHandler):
         cluster = desired["ClusterName"]
         # EKS resets properties that an update omits to its defaults.
         properties = {name: desired[name] for name in _MUTABLE_ADDON_PROPERTIES if name in desired}
-        await self._aws.call_with_retry(
+        response = await self._aws.call_with_retry(
             "eks",
             "update_addon",
             clusterName=cluster,
@@ -210,4 +212,32 @@ class AddonHandler(ClusterMemberHandler):
             resolveConflicts=desired.get("ResolveConflicts", "OVERWRITE"),
             **lower_keys(properties),
         )
-        await self.wait_until_active(cluster, resource.name)
+        await self.finish_update(resource, response)
+
+
+async def cluster_version(aws: AwsClient) -> str | None:
+    """Return the Kubernetes version of the cluster; None if it does not exist."""
+    response = await aws.call_or_none("eks", "describe_cluster", name=aws.cluster)
+    return response["cluster"].get("version") if response else None
+
+
+async def newest_addon_versions(aws: AwsClient, names: Sequence[str], version: str) -> dict[str, str]:
+    """Return the newest version of each add-on that fits a Kubernetes version.
+
+    An add-on without such a version is left out: EKS then gives its reason.
+    """
+
+    async def newest(name: str) -> str | None:
+        addons = await aws.list_all(
+            "eks", "describe_addon_versions", "addons", addonName=name, kubernetesVersion=version
+        )
+        versions = [item["addonVersion"] for addon in addons for item in addon.get("addonVersions", ())]
+        return max(versions, key=_version_numbers, default=None)
+
+    found = await aws.gather([newest(name) for name in names])
+    return {name: addon_version for name, addon_version in zip(names, found, strict=True) if addon_version}
+
+
+def _version_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version: v1.20.4-eksbuild.2 comes after v1.20.4-eksbuild.1."""
+    return tuple(int(number) for number in re.findall(r"[0-9]+", version))

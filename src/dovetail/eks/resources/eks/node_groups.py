@@ -13,6 +13,7 @@ _LABELS: Final = frozenset({"labels", "Labels"})
 _OBSERVED_PROPERTIES: Final = (
     "ClusterName",
     "NodegroupName",
+    "Version",
     "NodeRole",
     "Subnets",
     "InstanceTypes",
@@ -24,7 +25,7 @@ _OBSERVED_PROPERTIES: Final = (
 
 
 class NodeGroupHandler(ClusterMemberHandler):
-    """Managed node groups; labels, taints, size and launch template are mutable."""
+    """Managed node groups; version, labels, taints, size and launch template are mutable."""
 
     kind = "eks-node-group"
     methods = ApiMethods(
@@ -58,14 +59,15 @@ class NodeGroupHandler(ClusterMemberHandler):
         # EKS runs one update of a node group at a time.
         config = self._config_changes(observed, resource, names)
         if config:
-            await self._aws.call_with_retry("eks", "update_nodegroup_config", **identity, **config)
-            await self.wait_until_active(identity["clusterName"], resource.name)
-        if "LaunchTemplate" in names:
-            template = lower_keys(resource.properties["LaunchTemplate"])
-            await self._aws.call_with_retry(
-                "eks", "update_nodegroup_version", **identity, launchTemplate=template
-            )
-            await self.wait_until_active(identity["clusterName"], resource.name)
+            await self._update(resource, "update_nodegroup_config", **identity, **config)
+        # Both replace the nodes: in one update, so that they are replaced once.
+        rolling = {name: resource.properties[name] for name in ("Version", "LaunchTemplate") if name in names}
+        if rolling:
+            await self._update(resource, "update_nodegroup_version", **identity, **lower_keys(rolling))
+
+    async def _update(self, resource: DesiredResource, method: str, **params: Any) -> None:
+        response = await self._aws.call_with_retry("eks", method, **params)
+        await self.finish_update(resource, response)
 
     def _config_changes(
         self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
