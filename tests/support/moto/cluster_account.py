@@ -20,6 +20,7 @@ from dovetail.eks.destroy.leftovers import Leftover
 from dovetail.eks.kubernetes.helm import HelmRelease
 from dovetail.eks.plan.planner import Plan
 from dovetail.eks.session import ClusterSession, open_session, refuse_writes
+from dovetail.errors import DovetailError
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
 from dovetail.host.randomness import SystemRandomSource
@@ -46,18 +47,23 @@ class FakeHelm:
 
     def __init__(self, served: ServedApi) -> None:
         self._served = served
-        self.releases: dict[str, HelmRelease] = {}
+        self.charts: dict[str, str] = {}
+        """Namespace and name of a release → name of its chart."""
 
     async def install(self, release: HelmRelease) -> None:
+        address, chart = f"{release.namespace}/{release.name}", release.chart.rpartition("/")[2]
+        others = [name for name, other in self.charts.items() if other == chart and name != address]
+        if others:
+            # Charts have objects that are not in a namespace: CRDs, ClusterRoles, APIServices.
+            raise DovetailError(f"helm: invalid ownership metadata: objects of {chart} belong to {others[0]}")
+        self.charts[address] = chart
         revision = {
             "name": release.name,
             "namespace": release.namespace,
             "version": 1,
             "config": dict(release.values),
             "info": {"status": "deployed", "description": f"dovetail cluster {release.owner}"},
-            "chart": {
-                "metadata": {"name": release.chart.rpartition("/")[2], "version": release.version or "0.1.0"}
-            },
+            "chart": {"metadata": {"name": chart, "version": release.version or "0.1.0"}},
         }
         text = b64encode(b64encode(gzip.compress(json.dumps(revision).encode()))).decode()
         secret = {
@@ -68,6 +74,7 @@ class FakeHelm:
         self._served.call(lambda: self._write(secret, release.namespace))
 
     async def uninstall(self, name: str, namespace: str) -> None:
+        self.charts.pop(f"{namespace}/{name}", None)
         self._served.call(lambda: self._delete(name, namespace))
 
     def _write(self, secret: dict[str, Any], namespace: str) -> None:

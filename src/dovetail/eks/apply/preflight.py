@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from dovetail.eks.desired.charts import CHARTS_WITH_CRDS, CONTROLLER_CHARTS
 from dovetail.eks.desired.names import DISCOVERY
-from dovetail.eks.plan.planner import Action, Plan, Step
+from dovetail.eks.plan.planner import Action, Plan, Step, chart_name, moved_releases
 from dovetail.eks.plan.resource import DesiredResource, ObservedState
 from dovetail.eks.plan.resource_kinds import FAILED_VALUE
 from dovetail.errors import DovetailError
@@ -124,6 +125,7 @@ def validate_replacements(plan: Plan, observed: ObservedState) -> None:
         return
     errors = [error for step in plan.steps if (error := _replacement_error(step)) is not None]
     errors += _template_errors(plan, observed)
+    _validate_moved_releases(plan)
     if errors:
         advice = "set it back, or destroy the cluster and create it again; nothing was changed"
         raise ReplacementError("\n".join([*dict.fromkeys(errors), advice]))
@@ -166,6 +168,44 @@ def _replacement_error(step: Step) -> str | None:
     if step.kind == "iam-role" and change is not None:
         return f"iam.path: IAM role {step.name} has the path {before} and is in use; IAM cannot move it"
     return None
+
+
+def _validate_moved_releases(plan: Plan) -> None:
+    """Raise ``ReplacementError`` if a release with CRDs would change its name or namespace.
+
+    Its CRDs belong to the old release and would be deleted with it, and with them
+    every object: NodePools, and so all nodes.
+    """
+    releases = [step for step in plan.steps if step.kind == "helm-release"]
+    deletes = [step for step in releases if step.action is Action.DELETE]
+    moved = moved_releases(releases, deletes)
+    errors = [
+        f"addons.{step.name.rpartition('/')[2]}.namespace: {moved[step.id].partition('/')[2]} is installed, "
+        "and its CRDs would be deleted with it, and all objects of them"
+        for step in releases
+        if step.id in moved and _chart_after(step) in CHARTS_WITH_CRDS
+    ]
+    old = [step.name for step in releases if _chart_before(step) in CONTROLLER_CHARTS]
+    new = [step.name for step in releases if _chart_after(step) in CONTROLLER_CHARTS]
+    if old and new:
+        errors.append(
+            f"controller: the namespace, release or kind of {old[0]} would change; its CRDs would be deleted "
+            "with it, and all NodePools with their nodes. Karpenter and Dovetail replace each other as in "
+            "docs/guides/migrate.md"
+        )
+    if errors:
+        raise ReplacementError("\n".join([*errors, "set it back; nothing was changed"]))
+
+
+def _chart_before(step: Step) -> str:
+    """Return the name of a release's chart that the step takes away."""
+    before = chart_name(step.observed.properties) if step.observed is not None else ""
+    return "" if before == _chart_after(step) else before
+
+
+def _chart_after(step: Step) -> str:
+    """Return the name of a release's chart that the step installs."""
+    return chart_name(step.desired.properties) if step.desired is not None else ""
 
 
 def validate_access_mode(desired: Sequence[DesiredResource], observed: ObservedState) -> None:

@@ -46,3 +46,9 @@ CONTROLLERS: Final[dict[str, tuple[Chart, Chart]]] = {
     ),
 }
 """Charts of the controller and of its CRDs: Helm never updates CRDs inside a chart."""
+CONTROLLER_CHARTS: Final = frozenset(
+    chart.chart.rpartition("/")[2] for charts in CONTROLLERS.values() for chart in charts
+)
+"""Names of the charts of controllers."""
+CHARTS_WITH_CRDS: Final = frozenset({"keda", "vpa"})
+"""Names of charts whose CRDs can have objects of the user."""

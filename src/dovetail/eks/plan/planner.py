@@ -237,7 +237,7 @@ def _with_defaults(resource: DesiredResource) -> DesiredResource:
 def plan_changes(desired: Iterable[DesiredResource], observed: ObservedState) -> Plan:
     """Return the steps from the observed to the desired state.
 
-    In this order: deletions for replacement, dependents first; then creations and
+    In this order: deletions for replacement and of moved releases, dependents first; then creations and
     updates, dependencies first; then deletions of owned resources that are no
     longer desired.
     """
@@ -259,12 +259,44 @@ def plan_changes(desired: Iterable[DesiredResource], observed: ObservedState) ->
         for resource in _by_kind_reversed(observed.resources.values())
         if resource.address not in builder.desired
     ]
+    moved = moved_releases(writes, final_deletes)
+    early_deletes = [step for step in final_deletes if step.id in moved.values()]
     return Plan(
-        steps=_link_steps(replacement_deletes, writes, final_deletes, builder.desired),
+        steps=_link_steps(
+            [*early_deletes, *replacement_deletes],
+            writes,
+            [step for step in final_deletes if step not in early_deletes],
+            builder.desired,
+            moved,
+        ),
         missing=tuple(missing),
         unsettled=_unsettled(observed),
         monthly_usd=sum(resource.monthly_usd for resource in ordered),
     )
+
+
+def moved_releases(creates: Iterable[Step], deletes: Iterable[Step]) -> dict[str, str]:
+    """Return Helm releases that change their name or namespace: create id → delete id.
+
+    Objects of a chart that are in no namespace belong to one release: helm rejects
+    a second one until the first is gone.
+    """
+    old = {
+        chart_name(step.observed.properties): step.id
+        for step in deletes
+        if step.kind == "helm-release" and step.action is Action.DELETE and step.observed is not None
+    }
+    return {
+        step.id: old[chart_name(step.desired.properties)]
+        for step in creates
+        if step.kind == "helm-release" and step.action is Action.CREATE and step.desired is not None
+        if chart_name(step.desired.properties) in old
+    }
+
+
+def chart_name(release: Mapping[str, Any]) -> str:
+    """Return the name of a release's chart: the last part of its address."""
+    return str(release.get("chart", "")).rpartition("/")[2]
 
 
 def plan_deletion(desired: Iterable[DesiredResource], observed: ObservedState) -> Plan:
@@ -313,15 +345,17 @@ def _link_steps(
     writes: Sequence[Step],
     final_deletes: Sequence[Step],
     desired: Mapping[str, DesiredResource],
+    moved: Mapping[str, str],
 ) -> tuple[Step, ...]:
-    """Return the steps with ``depends_on`` set."""
+    """Return the steps with ``depends_on`` set; ``moved`` is create id → delete id."""
     write_ids = {step.address: step.id for step in writes}
     delete_ids = {step.address: step.id for step in replacement_deletes}
 
     def write_dependencies(step: Step) -> list[str]:
         dependencies = desired[step.address].dependencies()
         earlier = [write_ids[address] for address in dependencies if address in write_ids]
-        return [*earlier, *([delete_ids[step.address]] if step.address in delete_ids else [])]
+        own_delete = delete_ids.get(step.address) or moved.get(step.id)
+        return [*earlier, *([own_delete] if own_delete else [])]
 
     linked_deletes = _link_deletes(replacement_deletes, desired)
     linked_writes = [_with_dependencies(step, write_dependencies(step)) for step in writes]
