@@ -78,8 +78,18 @@ class MotoAccount:
                 for gateway in ec2.describe_nat_gateways()["NatGateways"]
                 if gateway["State"] != "deleted"
             ],
+            "endpoints": [
+                endpoint["ServiceName"]
+                for endpoint in ec2.describe_vpc_endpoints()["VpcEndpoints"]
+                if endpoint["State"] != "deleted"
+            ],
             "templates": ec2.describe_launch_templates()["LaunchTemplates"],
-            "roles": sorted(role["RoleName"] for role in iam.list_roles()["Roles"]),
+            # Service-linked roles belong to the account, not to a cluster.
+            "roles": sorted(
+                role["RoleName"]
+                for role in iam.list_roles()["Roles"]
+                if not role["Path"].startswith("/aws-service-role/")
+            ),
             "policies": [policy["Arn"] for policy in iam.list_policies(Scope="Local")["Policies"]],
             "profiles": iam.list_instance_profiles()["InstanceProfiles"],
             "providers": iam.list_open_id_connect_providers()["OpenIDConnectProviderList"],

@@ -6,6 +6,7 @@ from threading import Thread
 from urllib.request import Request, urlopen
 
 import moto.ec2.urls
+import moto.iam.models
 import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
@@ -13,6 +14,9 @@ from werkzeug.serving import make_server
 from tests.support.moto.behaviour import Behaviour, FailureInjector
 from tests.support.moto.ec2 import CAPACITY, Capacity, Ec2
 from tests.support.moto.middleware import Middleware, Wsgi
+
+# As in AWS: spot.amazonaws.com has the role AWSServiceRoleForEC2Spot.
+moto.iam.models.SERVICE_NAME_CONVERSION["spot"] = "EC2Spot"
 
 
 class MotoAws:

@@ -36,6 +36,7 @@ _BRANCHES: Final[Mapping[str, tuple[str, ...]]] = {
         "iam-policy",
         "instance-profile",
         "oidc-provider",
+        "service-linked-role",
         "eks-access-entry",
         "pod-identity-association",
     ),

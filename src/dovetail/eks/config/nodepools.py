@@ -65,7 +65,9 @@ class NodeClassConfig(ConfigModel):
         description="family@version (al2023, bottlerocket …) or the id of an AMI (ami-…).",
     )
     image_family: Text | None = Field(default=None, description="AMI family, with an AMI id.")
-    disk_gib: int | None = Field(default=None, ge=1, le=16384)
+    disk_gib: int | None = Field(
+        default=None, ge=1, le=16384, description="Size of the volume of images, pods and logs."
+    )
     user_data: str | None = None
     hop_limit: int = Field(
         default=1, ge=1, le=64, description="2 gives pods access to the instance metadata service."

@@ -71,6 +71,11 @@ class Names(msgspec.Struct, frozen=True):
         return f"{self.cluster}-node"
 
     @property
+    def ingress_security_group(self) -> str:
+        """Security group of managed node groups with the rules of ``ingress``."""
+        return f"{self.cluster}-ingress"
+
+    @property
     def cluster_address(self) -> str:
         return f"eks-cluster/{self.cluster}"
 

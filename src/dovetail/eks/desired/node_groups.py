@@ -143,7 +143,7 @@ def _node_group(
     if group.launch_template:
         address = f"launch-template/{template}"
         properties["LaunchTemplate"] = {"Id": ref(address, "id"), "Version": ref(address, "version")}
-        yield _launch_template(template, group, names)
+        yield _launch_template(template, group, config, names)
     else:
         properties["DiskSize"] = group.disk_gib
     yield DesiredResource(
@@ -193,7 +193,9 @@ def _taint(taint: TaintConfig) -> dict[str, str]:
     return {"Key": taint.key, **({"Value": taint.value} if taint.value else {}), "Effect": effect}
 
 
-def _launch_template(name: str, group: NodeGroup, names: Names) -> DesiredResource:
+def _launch_template(name: str, group: NodeGroup, config: ClusterConfig, names: Names) -> DesiredResource:
+    # EKS adds the cluster's group only to templates without groups.
+    ingress = [ref(f"security-group/{names.ingress_security_group}", "id")] if config.ingress else []
     name_tags = [{"Key": "Name", "Value": f"{names.cluster}-{group.name}"}]
     return DesiredResource(
         kind="launch-template",
@@ -201,6 +203,7 @@ def _launch_template(name: str, group: NodeGroup, names: Names) -> DesiredResour
         properties={
             "LaunchTemplateName": name,
             "LaunchTemplateData": {
+                "SecurityGroupIds": [names.cluster_ref("security-group"), *ingress] if ingress else [],
                 "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
                 "BlockDeviceMappings": [
                     {

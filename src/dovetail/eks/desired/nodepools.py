@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dovetail.core.instancetypes.ami_families import GIB, ami_family_facts
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import TaintConfig
 from dovetail.eks.config.nodepools import NodeClassConfig, NodePoolConfig, entry_name
@@ -14,10 +15,13 @@ from dovetail.eks.desired.network import Network
 from dovetail.eks.desired.node_groups import uses_instance_profile
 from dovetail.eks.desired.security_groups import security_group_addresses
 from dovetail.eks.plan.resource import DesiredResource
-from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
+from dovetail.model.labels import CAPACITY_TYPE
 
 _INSTANCE_LABEL_PREFIX: Final = "karpenter.k8s.aws/instance-"
 ROOT_DEVICE: Final = "/dev/xvda"
+SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"
+"""Role that EC2 needs for spot instances; one per account."""
 
 
 def desired_nodepools(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
@@ -25,7 +29,15 @@ def desired_nodepools(config: ClusterConfig, names: Names, network: Network) -> 
 
     They depend on the controller: on deletion it must run to process finalizers.
     """
-    prerequisites = (crd_address(config), release_address(config))
+    prerequisites = [crd_address(config), release_address(config)]
+    if uses_spot(config):
+        prerequisites.append(f"service-linked-role/{SPOT_ROLE}")
+        yield DesiredResource(
+            kind="service-linked-role",
+            name=SPOT_ROLE,
+            properties={"AWSServiceName": "spot.amazonaws.com"},
+            purpose="lets EC2 launch spot instances; stays in the account",
+        )
     for node_class in config.node_classes:
         manifest = nodeclass_manifest(node_class, config, names, network)
         depends_on = [*prerequisites, *_join_prerequisites(config, names, network)]
@@ -38,6 +50,18 @@ def desired_nodepools(config: ClusterConfig, names: Names, network: Network) -> 
         if class_name in {entry_name(entry) for entry in config.node_classes}:
             depends_on.append(f"kubernetes-object/EC2NodeClass/{class_name}")
         yield kubernetes_object(manifest, tuple(depends_on), "nodes that can be launched")
+
+
+def uses_spot(config: ClusterConfig) -> bool:
+    """Return True if a NodePool can launch spot instances."""
+    for pool in config.node_pools:
+        spec = nodepool_manifest(pool, config).get("spec", {}).get("template", {}).get("spec", {})
+        for requirement in spec.get("requirements") or ():
+            if isinstance(requirement, dict) and requirement.get("key") == CAPACITY_TYPE:
+                values = requirement.get("values") or ()
+                if ("spot" in values) == (requirement.get("operator") == "In"):
+                    return True
+    return False
 
 
 def _join_prerequisites(config: ClusterConfig, names: Names, network: Network) -> list[str]:
@@ -94,8 +118,7 @@ def nodeclass_manifest(
         "tags": {**config.tags, **entry.tags},
     }
     if entry.disk_gib is not None:
-        volume = {"volumeSize": f"{entry.disk_gib}Gi", "volumeType": "gp3", "encrypted": True}
-        body["blockDeviceMappings"] = [{"deviceName": ROOT_DEVICE, "ebs": volume}]
+        body["blockDeviceMappings"] = _volumes(entry, entry.disk_gib)
     if entry.user_data is not None:
         body["userData"] = entry.user_data
     if entry.detailed_monitoring:
@@ -115,6 +138,28 @@ def _ami_terms(entry: NodeClassConfig) -> dict[str, Any]:
             "amiFamily": entry.image_family or DEFAULT_AMI_FAMILY.value,
         }
     return {"amiSelectorTerms": [{"alias": entry.image}]}
+
+
+def _volumes(entry: NodeClassConfig, disk_gib: int) -> list[dict[str, Any]]:
+    """Return the volumes of a node: images and pods have ``disk_gib``.
+
+    Bottlerocket has a volume of its own for the operating system.
+    """
+    facts = ami_family_facts(_ami_family(entry))
+    sizes = {facts.data_device or ROOT_DEVICE: disk_gib}
+    if facts.system_bytes:
+        sizes = {ROOT_DEVICE: facts.system_bytes // GIB, **sizes}
+    return [
+        {"deviceName": device, "ebs": {"volumeSize": f"{size}Gi", "volumeType": "gp3", "encrypted": True}}
+        for device, size in sizes.items()
+    ]
+
+
+def _ami_family(entry: NodeClassConfig) -> AmiFamily:
+    if entry.image.startswith("ami-"):
+        return AmiFamily.parse(entry.image_family or DEFAULT_AMI_FAMILY.value)
+    alias = entry.image.partition("@")[0]
+    return next((family for family in AmiFamily if family.value.lower() == alias), DEFAULT_AMI_FAMILY)
 
 
 def _subnet_terms(config: ClusterConfig, names: Names) -> list[dict[str, Any]]:
@@ -188,7 +233,7 @@ def short_requirements(entry: NodePoolConfig) -> list[dict[str, Any]]:
     fields: list[tuple[str, list[str]]] = [
         ("kubernetes.io/arch", list(entry.architectures)),
         ("kubernetes.io/os", ["linux"]),
-        ("karpenter.sh/capacity-type", list(entry.capacity_types)),
+        (CAPACITY_TYPE, list(entry.capacity_types)),
         (f"{_INSTANCE_LABEL_PREFIX}category", entry.categories),
         (f"{_INSTANCE_LABEL_PREFIX}family", entry.families),
         (f"{_INSTANCE_LABEL_PREFIX}size", entry.sizes),

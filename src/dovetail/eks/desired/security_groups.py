@@ -5,6 +5,7 @@ from typing import Any
 
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.network import Ingress
+from dovetail.eks.config.node_groups import ControllerNodeGroup
 from dovetail.eks.desired.names import DISCOVERY, Names, uses_existing_cluster
 from dovetail.eks.desired.network import Network
 from dovetail.eks.plan.references import ref
@@ -34,6 +35,8 @@ def desired_security_groups(
     cluster_ref = names.cluster_ref("security-group")
     for number, cidr in enumerate(config.endpoint.vpn_cidrs):
         yield _rule(f"vpn-{number}", cluster_ref, {**_ports("443"), "CidrIp": cidr}, "the VPN")
+    if has_ingress_group(config):
+        yield from _ingress_group(config, names, network)
     if not creates_node_security_group(config):
         return
     node_group = ref(f"security-group/{names.node_security_group}", "id")
@@ -58,12 +61,40 @@ def desired_security_groups(
         traffic = {"IpProtocol": "-1", "SourceSecurityGroupId": source}
         yield _rule(name, group, traffic, description)
     for rule in config.ingress:
-        yield from _ingress_rules(rule, node_group)
+        yield from _ingress_rules("nodes", rule, node_group)
 
 
-def _ingress_rules(rule: Ingress, group: str) -> Iterator[DesiredResource]:
+def has_ingress_group(config: ClusterConfig) -> bool:
+    """Return True if managed node groups get a security group for ``ingress``."""
+    groups = [*config.node_groups, *([config.home] if isinstance(config.home, ControllerNodeGroup) else [])]
+    return bool(config.ingress) and any(group.launch_template for group in groups)
+
+
+def _ingress_group(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
+    """Yield a group for managed node groups, beside the cluster's.
+
+    The cluster's group is that of the control plane too: rules there would open
+    the API server. The tag of the cluster is on that group, so not on this one.
+    """
+    group = ref(f"security-group/{names.ingress_security_group}", "id")
+    yield DesiredResource(
+        kind="security-group",
+        name=names.ingress_security_group,
+        properties={
+            "GroupName": names.ingress_security_group,
+            "GroupDescription": f"Ingress of managed node groups of {names.cluster}",
+            "VpcId": network.vpc,
+            "SecurityGroupEgress": [{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}],
+        },
+        purpose="traffic that managed node groups accept",
+    )
+    for rule in config.ingress:
+        yield from _ingress_rules("node-groups", rule, group)
+
+
+def _ingress_rules(prefix: str, rule: Ingress, group: str) -> Iterator[DesiredResource]:
     for number, cidr in enumerate(rule.cidrs):
-        name = f"nodes-{rule.protocol}-{rule.ports}" + (f"-{number}" if number else "")
+        name = f"{prefix}-{rule.protocol}-{rule.ports}" + (f"-{number}" if number else "")
         traffic = {**_ports(str(rule.ports), rule.protocol), "CidrIp": cidr}
         yield _rule(name, group, traffic, f"{rule.protocol} {rule.ports}")
 

@@ -82,6 +82,8 @@ def _diff_values(
     if isinstance(after, Mapping) and isinstance(before, Mapping):
         for key, inner in after.items():
             old = before.get(key, ABSENT)
+            if old == ABSENT and inner == []:
+                continue  # AWS does not return empty lists.
             yield from _diff_values((*path, key), old, inner, unordered, exact)
         if exact:
             yield from (((*path, key), before[key], ABSENT) for key in before if key not in after)

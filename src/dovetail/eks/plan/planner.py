@@ -257,7 +257,7 @@ def plan_changes(desired: Iterable[DesiredResource], observed: ObservedState) ->
     final_deletes = [
         Step(action=Action.DELETE, address=resource.address, observed=resource)
         for resource in _by_kind_reversed(observed.resources.values())
-        if resource.address not in builder.desired
+        if resource.address not in builder.desired and not KINDS[resource.kind].shared
     ]
     moved = moved_releases(writes, final_deletes)
     early_deletes = [step for step in final_deletes if step.id in moved.values()]
@@ -308,7 +308,11 @@ def plan_deletion(desired: Iterable[DesiredResource], observed: ObservedState) -
     external = {resource.address for resource in desired if resource.external}
     known = [resource for resource in sort_by_dependency(desired) if not resource.external]
     position = {resource.address: number for number, resource in enumerate(known)}
-    owned = [resource for resource in observed.resources.values() if resource.address not in external]
+    owned = [
+        resource
+        for resource in observed.resources.values()
+        if resource.address not in external and not KINDS[resource.kind].shared
+    ]
     unknown = _by_kind_reversed(
         resource for resource in owned if _without_suffix(resource.address) not in position
     )

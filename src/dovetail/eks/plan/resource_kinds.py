@@ -53,6 +53,8 @@ class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
     """Attributes that every update changes: a launch template's version."""
     taggable: bool = True
     """True if it can have tags."""
+    shared: bool = False
+    """True if it belongs to the account: created if absent, never deleted."""
     create_seconds: int = 2
     """Typical duration of a creation in seconds."""
     update_seconds: Mapping[str, int] = FrozenDict()
@@ -70,6 +72,7 @@ def _kind(
     name_property: str = "",
     immutable: str = "",
     taggable: bool = True,
+    shared: bool = False,
     create_seconds: int = 2,
     update_seconds: Mapping[str, int] = FrozenDict(),
     defaults: Mapping[str, Any] = FrozenDict(),
@@ -85,6 +88,7 @@ def _kind(
         name_property=name_property,
         immutable=frozenset(immutable.split()) | ({name_property} if name_property else frozenset()),
         taggable=taggable,
+        shared=shared,
         create_seconds=create_seconds,
         update_seconds=FrozenDict(update_seconds),
         defaults=FrozenDict(defaults),
@@ -195,6 +199,7 @@ _NETWORK: Final = (
         ("AWS::EC2::LaunchTemplate", "aws_launch_template"),
         attributes={"id": ("", "id"), "version": ("LatestVersionNumber", "latest_version")},
         name_property="LaunchTemplateName",
+        unordered="SecurityGroupIds",
         volatile="version",
     ),
 )
@@ -236,6 +241,11 @@ _IDENTITY: Final = (
         immutable="Url",
         unordered="ClientIdList",
     ),
+)
+
+_ACCOUNT: Final = (
+    # Templates fail if it exists, so renderings create it in install.sh.
+    _kind("service-linked-role", "service-linked role", ("", ""), taggable=False, shared=True),
 )
 
 _EKS: Final = (
@@ -365,7 +375,7 @@ _KUBERNETES: Final = (
 )
 
 KINDS: Final[Mapping[str, ResourceKind]] = FrozenDict(
-    {kind.name: kind for kind in (*_NETWORK, *_IDENTITY, *_EKS, *_EVENTS_AND_LOGS, *_KUBERNETES)}
+    {kind.name: kind for kind in (*_NETWORK, *_IDENTITY, *_ACCOUNT, *_EKS, *_EVENTS_AND_LOGS, *_KUBERNETES)}
 )
 """Every kind, in creation order for resources without known dependencies."""
 DELETED_WITH_CLUSTER: Final = frozenset(

@@ -76,6 +76,12 @@ def install_files(resources: Iterable[DesiredResource], values: ValueResolver) -
             path = f"manifests/{resource.name.replace('/', '-').lower()}.yaml"
             files[path], read_command = _template_file(resource.properties, values, path)
             commands.append(f"{read_command} | kubectl apply --server-side -f -")
+        elif resource.kind == "service-linked-role":
+            service = resource.properties["AWSServiceName"]
+            commands.append(
+                f"aws iam get-role --role-name {resource.name} > /dev/null 2>&1 || "
+                f"aws iam create-service-linked-role --aws-service-name {service}"
+            )
         elif resource.kind == "ec2-tags":
             commands.extend(_tag_commands(values.resolve(resource.properties)))
     header = [

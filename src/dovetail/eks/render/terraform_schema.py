@@ -83,8 +83,10 @@ def _security_group_rule(properties: Properties) -> Arguments:
 
 def _launch_template(properties: Properties) -> Arguments:
     data = properties["LaunchTemplateData"]
+    groups = data.get("SecurityGroupIds")
     return {
         "name": properties["LaunchTemplateName"],
+        **({"vpc_security_group_ids": list(groups)} if groups else {}),
         "metadata_options": snake_keys(data["MetadataOptions"]),
         "block_device_mappings": snake_keys(data["BlockDeviceMappings"]),
         "tag_specifications": [

@@ -12,11 +12,12 @@ from urllib.parse import unquote
 
 import msgspec
 
+from dovetail.aws.errors import AwsError
 from dovetail.eks.aws_client import AwsClient, Raw
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.plan.resolver import predict_attributes
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, REGION_TAG, DesiredResource, ObservedResource
-from dovetail.eks.resources.handler import Attributes, AwsHandler
+from dovetail.eks.resources.handler import Attributes, AwsHandler, InvalidStepError
 from dovetail.eks.resources.property_names import changed_properties, tag_list, tag_map
 
 _MAX_POLICY_VERSIONS: Final = 5
@@ -469,3 +470,31 @@ class OidcProviderHandler(AwsHandler):
 
 def _without_scheme(url: str) -> str:
     return url.removeprefix("https://")
+
+
+class ServiceLinkedRoleHandler(AwsHandler):
+    """Service-linked roles: one per account and service, shared by all clusters."""
+
+    kind = "service-linked-role"
+
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        roles = await self._aws.gather(
+            [self._aws.call_or_none("iam", "get_role", RoleName=resource.name) for resource in desired]
+        )
+        return [
+            ObservedResource(kind=self.kind, name=resource.name, properties=resource.properties)
+            for resource, role in zip(desired, roles, strict=True)
+            if role is not None
+        ]
+
+    async def create(self, resource: DesiredResource) -> Attributes:
+        try:
+            await self._aws.call("iam", "create_service_linked_role", **resource.properties)
+        except AwsError as error:
+            # EC2 or another process created it since it was observed.
+            if "has been taken" not in error.message:
+                raise
+        return {}
+
+    async def delete(self, observed: ObservedResource) -> None:
+        raise InvalidStepError(f"{observed.address} belongs to the account")

@@ -24,7 +24,13 @@ from dovetail.eks.resources.eks.access import AccessEntryHandler, PodIdentityAss
 from dovetail.eks.resources.eks.clusters import AddonHandler, ClusterHandler
 from dovetail.eks.resources.eks.node_groups import FargateProfileHandler, NodeGroupHandler
 from dovetail.eks.resources.handler import Handler
-from dovetail.eks.resources.iam import InstanceProfileHandler, OidcProviderHandler, PolicyHandler, RoleHandler
+from dovetail.eks.resources.iam import (
+    InstanceProfileHandler,
+    OidcProviderHandler,
+    PolicyHandler,
+    RoleHandler,
+    ServiceLinkedRoleHandler,
+)
 from dovetail.eks.resources.interruption_queue import EventRuleHandler, QueueHandler, QueuePolicyHandler
 from dovetail.eks.resources.kubernetes.helm import HelmReleaseHandler
 from dovetail.eks.resources.kubernetes.objects import KubernetesObjectHandler
@@ -44,6 +50,7 @@ INDEPENDENT = (
     RoleHandler,
     PolicyHandler,
     InstanceProfileHandler,
+    ServiceLinkedRoleHandler,
     ClusterHandler,
     NodeGroupHandler,
     FargateProfileHandler,

@@ -6,6 +6,7 @@ here=$(dirname "$0")
 : "${EKS_CLUSTER_PLATFORM_ONE_ENDPOINT:?the endpoint of eks-cluster platform-one}"
 : "${IAM_ROLE_PLATFORM_ONE_US_EAST_1_KARPENTER_ARN:?the arn of iam-role platform-one-us-east-1-karpenter}"
 export EKS_CLUSTER_PLATFORM_ONE_ENDPOINT IAM_ROLE_PLATFORM_ONE_US_EAST_1_KARPENTER_ARN
+aws iam get-role --role-name AWSServiceRoleForEC2Spot > /dev/null 2>&1 || aws iam create-service-linked-role --aws-service-name spot.amazonaws.com
 cat "$here/values/karpenter-karpenter-crd.yaml" | helm upgrade --install karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd --namespace karpenter --create-namespace --version 1.8.1 --wait --values -
 cat "$here/manifests/flowschema-karpenter-leader-election.yaml" | kubectl apply --server-side -f -
 cat "$here/manifests/flowschema-karpenter-workload-high.yaml" | kubectl apply --server-side -f -

@@ -6,6 +6,7 @@ here=$(dirname "$0")
 : "${EKS_CLUSTER_GROUPLESS_ENDPOINT:?the endpoint of eks-cluster groupless}"
 : "${IAM_ROLE_GROUPLESS_US_EAST_1_DOVETAIL_ARN:?the arn of iam-role groupless-us-east-1-dovetail}"
 export EKS_CLUSTER_GROUPLESS_ENDPOINT IAM_ROLE_GROUPLESS_US_EAST_1_DOVETAIL_ARN
+aws iam get-role --role-name AWSServiceRoleForEC2Spot > /dev/null 2>&1 || aws iam create-service-linked-role --aws-service-name spot.amazonaws.com
 cat "$here/values/karpenter-dovetail-crd.yaml" | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace karpenter --create-namespace --wait --values -
 cat "$here/manifests/flowschema-dovetail-leader-election.yaml" | kubectl apply --server-side -f -
 cat "$here/manifests/flowschema-dovetail-workload-high.yaml" | kubectl apply --server-side -f -

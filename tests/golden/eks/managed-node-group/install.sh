@@ -10,6 +10,7 @@ here=$(dirname "$0")
 : "${IAM_ROLE_BACKEND_US_EAST_1_REPORTING_REPORTS_ARN:?the arn of iam-role backend-us-east-1-reporting-reports}"
 export AWS_ACCOUNT AWS_PARTITION EKS_CLUSTER_BACKEND_ENDPOINT IAM_ROLE_BACKEND_US_EAST_1_DOVETAIL_ARN IAM_ROLE_BACKEND_US_EAST_1_REPORTING_REPORTS_ARN
 aws ec2 create-tags --resources subnet-0a1b2c3d4e5f60001 subnet-0a1b2c3d4e5f60002 subnet-0a1b2c3d4e5f60003 --tags Key=karpenter.sh/discovery,Value=backend
+aws iam get-role --role-name AWSServiceRoleForEC2Spot > /dev/null 2>&1 || aws iam create-service-linked-role --aws-service-name spot.amazonaws.com
 cat "$here/values/kube-system-dovetail-crd.yaml" | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace kube-system --create-namespace --wait --values -
 envsubst '${AWS_ACCOUNT} ${AWS_PARTITION}' < "$here/manifests/configmap-kube-system-aws-auth.yaml" | kubectl apply --server-side -f -
 cat "$here/manifests/namespace-reporting.yaml" | kubectl apply --server-side -f -
