@@ -12,7 +12,7 @@ from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, DesiredResource,
 from dovetail.eks.resources.handler import Attributes, AwsHandler, InvalidStepError
 from dovetail.eks.resources.property_names import changed_properties, tag_list, tag_map
 
-_GONE_STATES: Final = frozenset({"deleted", "deleting", "failed"})
+GONE_STATES: Final = frozenset({"deleted", "deleting", "failed"})
 
 
 class CreateCall(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ class TaggedEc2Handler(AwsHandler, ABC):
             properties={**self.properties(raw), **await self.extra_properties(raw)},
             tags=tag_map(raw.get("Tags")),
             attributes=self.attributes(raw),
-            settled=raw.get("State") != "pending",
+            settled=str(raw.get("State", "")).lower() != "pending",
         )
 
     def _create_if_absent(self, resource: DesiredResource) -> Raw:
@@ -189,4 +189,4 @@ class TaggedEc2Handler(AwsHandler, ABC):
 
 
 def _is_present(raw: Raw) -> bool:
-    return str(raw.get("State", "")).lower() not in _GONE_STATES
+    return str(raw.get("State", "")).lower() not in GONE_STATES

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from dovetail.eks.aws_client import AwsClient, Raw, tag_filter
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
-from dovetail.eks.resources.ec2.base import CreateCall, TaggedEc2Handler
+from dovetail.eks.resources.ec2.base import GONE_STATES, CreateCall, TaggedEc2Handler
 from dovetail.eks.resources.handler import Attributes
 from dovetail.errors import DovetailError
 
@@ -234,8 +234,18 @@ class VpcEndpointHandler(TaggedEc2Handler):
         await self._aws.call("ec2", "modify_vpc_endpoint", VpcEndpointId=self.id_of(observed), **non_empty)
         return {}
 
+    async def describe(self, resource_id: str) -> Raw | None:
+        response = await self._aws.call_or_none("ec2", "describe_vpc_endpoints", VpcEndpointIds=[resource_id])
+        endpoints = response["VpcEndpoints"] if response else []
+        return endpoints[0] if endpoints and endpoints[0]["State"].lower() not in GONE_STATES else None
+
     async def delete_by_id(self, resource_id: str) -> None:
-        await self._aws.delete("ec2", "delete_vpc_endpoints", VpcEndpointIds=[resource_id])
+        response = await self._aws.call("ec2", "delete_vpc_endpoints", VpcEndpointIds=[resource_id])
+        # EC2 reports failures of this call in a response of success.
+        for item in response.get("Unsuccessful", ()):
+            error = item.get("Error") or {}
+            if "NotFound" not in error.get("Code", ""):
+                raise DovetailError(f"{resource_id}: {error.get('Code')}: {error.get('Message')}")
         await self.wait_until_deleted(resource_id)
 
 
