@@ -3,6 +3,11 @@
 from base64 import urlsafe_b64decode
 from urllib.parse import parse_qs, urlsplit
 
+import boto3
+import pytest
+from botocore.config import Config
+
+from dovetail.eks.kubernetes.api import signing_region
 from dovetail.eks.session import ClusterSession
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
@@ -21,3 +26,21 @@ def test_token_is_a_presigned_sts_request_for_this_cluster(account: TestAccount)
     assert query["Action"] == ["GetCallerIdentity"]
     assert query["X-Amz-SignedHeaders"] == ["host;x-k8s-aws-id"]
     assert query["X-Amz-Expires"] == ["60"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "region", "expected"),
+    [
+        ("legacy", "us-west-2", "us-east-1"),
+        ("regional", "us-west-2", "us-west-2"),
+        ("legacy", "eu-south-1", "eu-south-1"),
+        ("legacy", "cn-north-1", "cn-north-1"),
+    ],
+)
+def test_token_is_signed_for_the_region_of_the_sts_endpoint(
+    monkeypatch: pytest.MonkeyPatch, mode: str, region: str, expected: str
+) -> None:
+    monkeypatch.setenv("AWS_STS_REGIONAL_ENDPOINTS", mode)
+    sts = boto3.session.Session(region_name=region).client("sts", config=Config(region_name=region))
+
+    assert signing_region(sts.meta.endpoint_url, region) == expected

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from botocore.auth import SigV4QueryAuth
@@ -36,6 +36,8 @@ FIELD_MANAGER: Final = "dovetail-cluster"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"
 _TOKEN_PREFIX: Final = "k8s-aws-v1."  # noqa: S105 - a prefix, no secret
 _CLUSTER_HEADER: Final = "x-k8s-aws-id"
+_GLOBAL_STS: Final = "sts.amazonaws.com"
+_GLOBAL_STS_REGION: Final = "us-east-1"
 _URL_EXPIRY_SECONDS: Final = 60
 """EKS accepts the token for 15 minutes, whatever the expiry of the signed URL is."""
 _TOKEN_LIFETIME: Final = timedelta(minutes=10)
@@ -72,11 +74,20 @@ class EksTokenCredentials:
         if credentials is None:
             raise CredentialsError("there are no AWS credentials to sign a token with")
         query = urlencode({"Action": "GetCallerIdentity", "Version": "2011-06-15"})
-        url = f"{self._session.client('sts').meta.endpoint_url}/?{query}"
-        request = AWSRequest("GET", url, headers={_CLUSTER_HEADER: self._cluster})
-        region = self._session.region
+        meta = self._session.client("sts").meta
+        request = AWSRequest("GET", f"{meta.endpoint_url}/?{query}", headers={_CLUSTER_HEADER: self._cluster})
+        region = signing_region(meta.endpoint_url, self._session.region)
         SigV4QueryAuth(credentials, "sts", region, expires=_URL_EXPIRY_SECONDS).add_auth(request)
         return _TOKEN_PREFIX + urlsafe_b64encode(str(request.url).encode()).decode().rstrip("=")
+
+
+def signing_region(sts_url: str, region: str) -> str:
+    """Return the region that STS expects in a signature.
+
+    The global endpoint, which the SDK uses with ``sts_regional_endpoints = legacy``,
+    is in us-east-1.
+    """
+    return _GLOBAL_STS_REGION if urlsplit(sts_url).hostname == _GLOBAL_STS else region
 
 
 class ApiEndpoint(msgspec.Struct, frozen=True):
