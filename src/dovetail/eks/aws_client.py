@@ -41,6 +41,8 @@ class PollSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     interval: timedelta = timedelta(seconds=5)
     timeout: timedelta = timedelta(minutes=40)
+    update_timeout: timedelta = timedelta(hours=6)
+    """For updates of EKS that replace the nodes of a group; EKS gives up by itself."""
     conflict_timeout: timedelta = timedelta(minutes=15)
     """For conflicts that end by themselves: a dependency or a role in transition."""
     visibility_timeout: timedelta = timedelta(minutes=1)

@@ -50,6 +50,7 @@ from dovetail.eks.kubernetes.helm import Helm, HelmCli
 from dovetail.eks.plan.planner import Plan, plan_changes
 from dovetail.eks.plan.resource import Account, DesiredResource, ObservedState
 from dovetail.eks.resources.ec2.vpc import account_zones, zones_in_use
+from dovetail.eks.resources.eks.access import find_foreign_admins
 from dovetail.eks.resources.eks.clusters import cluster_version, newest_addon_versions
 from dovetail.eks.resources.handler import Handler
 from dovetail.eks.resources.iam import with_names_in_use
@@ -96,7 +97,30 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
         plan = plan_changes(desired, observed)
         validate_replacements(plan, observed)
         plan = await keep_used(plan, self.aws)
-        return await with_drift(plan, desired, self.aws), observed
+        plan = await with_drift(plan, desired, self.aws)
+        notes = await self._creator_notes(observed)
+        return msgspec.structs.replace(plan, kept=(*plan.kept, *notes)), observed
+
+    async def _creator_notes(self, observed: ObservedState) -> list[str]:
+        """Return a note for each administrator who may be the cluster's creator.
+
+        EKS decides at creation whether the creator is one, and does not say who it was.
+        """
+        address = f"eks-cluster/{self.config.name}"
+        is_ours = address in observed.resources and not self.uses_existing_cluster
+        if self.config.access.creator_is_admin or self.config.access.mode != "entries" or not is_ours:
+            return []
+        known = {
+            str(resource.properties["PrincipalArn"])
+            for resource in observed.resources.values()
+            if resource.kind == "eks-access-entry"
+        }
+        return [
+            f"access.creatorIsAdmin: {principal} is an administrator that the file does not name, perhaps "
+            "the creator of the cluster; EKS cannot change that later. To take the access away: aws eks "
+            f"delete-access-entry --cluster-name {self.config.name} --principal-arn {principal}"
+            for principal in await find_foreign_admins(self.aws, known)
+        ]
 
     async def plan_when_settled(self, report: Callable[[str], None]) -> tuple[Plan, ObservedState]:
         """Plan once no resource is in transition; ``report`` says what is waited for."""

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.plan.planner import Action
+from dovetail.eks.plan.resource_kinds import KINDS
+from dovetail.eks.session import ClusterSession
 from dovetail.ports.api_resources import NODE_POOLS
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
@@ -34,6 +37,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
             "ModifyLaunchTemplate",
             "POST /clusters/dev/node-groups/home/update-version",
         ],
+    ),
+    "the value of a taint": (
+        {"home": {**HOME, "taints": [{"key": "team", "value": "a"}]}},
+        {"home": {**HOME, "taints": [{"key": "team", "value": "b"}]}},
+        ["POST /clusters/dev/node-groups/home/update-config"],
     ),
     "the version of an add-on": (
         {"addons": {"coredns": {"version": "v1.11.1-eksbuild.1"}}},
@@ -189,3 +197,35 @@ def test_what_is_removed_from_the_file_is_removed_from_the_cluster(account: Test
 
     assert address in {step.address for step in result.done}
     assert account.plan(without).steps == ()
+
+
+def test_tags_removed_from_the_file_are_removed_and_foreign_tags_are_kept(account: TestAccount) -> None:
+    fields: dict[str, Any] = {"vpc": NETWORK, "logging": {"types": ["api"]}, "identity": "irsa"}
+    account.apply(a_cluster(**fields, tags={"team": "web", "cost": "42"}))
+    ec2 = account.client("ec2")
+    (network,) = [vpc for vpc in ec2.describe_vpcs()["Vpcs"] if not vpc["IsDefault"]]
+    ec2.create_tags(Resources=[network["VpcId"]], Tags=[{"Key": "backup", "Value": "no"}])
+    one_tag, no_tags = a_cluster(**fields, tags={"team": "ops"}), a_cluster(**fields)
+
+    account.apply(one_tag)
+    with_one = _observed_tags(account, one_tag)
+    account.apply(no_tags)
+    without = _observed_tags(account, no_tags)
+
+    assert [address for address, tags in with_one.items() if tags and tags.get("team") != "ops"] == []
+    assert [address for address, tags in with_one.items() if "cost" in tags] == []
+    assert [address for address, tags in without.items() if {"team", "dovetail.sh/tags"} & set(tags)] == []
+    assert without["vpc/main"]["backup"] == "no"
+    assert account.plan(no_tags).steps == ()
+
+
+def _observed_tags(account: TestAccount, config: ClusterConfig) -> dict[str, dict[str, str]]:
+    async def observe(session: ClusterSession) -> dict[str, dict[str, str]]:
+        observed = await session.observe()
+        return {
+            address: dict(resource.tags)
+            for address, resource in observed.resources.items()
+            if KINDS[resource.kind].taggable
+        }
+
+    return account.run(config, observe, may_write=False)

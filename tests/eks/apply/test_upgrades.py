@@ -45,6 +45,8 @@ def test_new_version_updates_control_plane_then_addons_then_node_groups(account:
 
     assert before == expected_versions("1.33")
     assert running_versions(account) == expected_versions("1.34")
+    rolling = "POST /clusters/dev/node-groups/batch/update-version"
+    assert account.moto.middleware.calls[rolling] == 1
     order = [step.address for step in result.done]
     assert order[:2] == ["eks-cluster/dev", "eks-addon/kube-proxy"]
     assert set(order[2:4]) == {"eks-node-group/batch", "eks-node-group/controller"}
@@ -179,3 +181,14 @@ def test_node_group_of_an_existing_cluster_follows_its_version(account: TestAcco
     assert [step.address for step in result.done] == ["eks-node-group/extra"]
     assert account.eks.seen()[config.name][1]["node-groups"]["extra"]["version"] == "1.34"
     assert account.plan(config).steps == ()
+
+
+def test_pods_on_fargate_are_to_be_restarted(account: TestAccount) -> None:
+    account.apply(a_cluster(version="1.33", vpc=NETWORK, home="fargate"))
+
+    plan = account.plan(a_cluster(version="1.34", vpc=NETWORK, home="fargate"))
+
+    assert [work.message for work in plan.follow_ups] == [
+        "pods of namespace kube-system on Fargate keep their kubelet until you restart them: "
+        "kubectl rollout restart deployment -n kube-system"
+    ]

@@ -1,5 +1,6 @@
 """Volumes, spot role and security groups of nodes, as cluster.yaml asks for them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -115,3 +116,18 @@ def test_node_groups_have_no_ingress_group_without_ingress() -> None:
     assert "security-group/dev-ingress" not in resources
     template = resources["launch-template/dev-controller"].properties["LaunchTemplateData"]
     assert template["SecurityGroupIds"] == []
+
+
+def test_fargate_profiles_are_created_one_after_the_other() -> None:
+    home = {"kind": "fargate", "namespaces": ["kube-system", "web", "jobs"]}
+
+    template = json.loads(render_files(a_cluster(home=home), Format.CLOUDFORMATION)["cloudformation.json"])
+
+    profiles = {
+        resource["Properties"]["FargateProfileName"]: resource
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::EKS::FargateProfile"
+    }
+    assert list(profiles) == ["kube-system", "web", "jobs"]
+    assert "EksFargateProfileKubeSystem" in profiles["web"]["DependsOn"]
+    assert "EksFargateProfileWeb" in profiles["jobs"]["DependsOn"]

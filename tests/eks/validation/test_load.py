@@ -257,6 +257,10 @@ def test_node_termination_handler_conflicts_with_the_interruption_queue() -> Non
             "home.instanceTypes[0]: m6g.large is arm64, the group is amd64; set architecture",
         ),
         (
+            {"home": "existing", "nodeGroups": [{"name": "batch"}]},
+            "nodeGroups: need the subnets of the existing cluster: set vpc.existing.subnets",
+        ),
+        (
             {"nodeGroups": [{"name": "controller"}]},
             "nodeGroups[0].name: there are two node groups named controller",
         ),

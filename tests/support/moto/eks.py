@@ -54,6 +54,7 @@ MEMBER_KINDS = {
 _CREATED_AT = 1_700_000_000
 _ENTRIES = {"node-groups": "EC2_LINUX", "fargate-profiles": "FARGATE_LINUX"}
 _KUBELET_SKEW = 3
+_ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 ADDON_VERSIONS: dict[str, Callable[[str], list[str]]] = {
     "kube-proxy": lambda version: [f"v{version}.3-eksbuild.2", f"v{version}.10-eksbuild.1"],
     "coredns": lambda version: [f"v1.{_minor(version) - 21}.1-eksbuild.{build}" for build in (2, 10)],
@@ -109,7 +110,8 @@ class Eks:
             return self._inner(environ, start)
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split("/")
-        params = {key: values[0] for key, values in parse_qs(query).items()}
+        params: Raw = {key: values[0] for key, values in parse_qs(query).items()}
+        params["tagKeys"] = parse_qs(query).get("tagKeys", [])
         params |= json.loads(body) if body else {}
         region = scope[2] if len(scope) > 2 else "us-east-1"
         try:
@@ -131,7 +133,7 @@ class Eks:
 
     def _handle(self, method: str, names: list[str], params: Raw, region: str) -> Raw:
         if names[0] == "tags":
-            return self._tag(names[1], params)
+            return self._tag(names[1], params.get("tags", {}), params["tagKeys"])
         if names[0] == "addons":
             return _supported_versions(params["addonName"], params["kubernetesVersion"])
         if len(names) == 1:
@@ -182,6 +184,10 @@ class Eks:
             entry = {"principalArn": self.creator, "type": "STANDARD", "kubernetesGroups": [], "tags": {}}
             arn = self.clusters[name]["arn"].replace(":cluster/", ":access-entry/")
             entry |= {"clusterName": name, "accessEntryArn": f"{arn}/creator"}
+            entry["username"] = _default_username(self.creator)
+            if params["accessConfig"].get("bootstrapClusterCreatorAdminPermissions", True):
+                policy = {"policyArn": _ADMIN_POLICY, "accessScope": {"type": "cluster"}}
+                entry["policies"] = {_ADMIN_POLICY: policy}
             self.parts[name]["access-entries"][self.creator] = entry
         if self.instant:
             self.clusters[name]["status"] = "ACTIVE"
@@ -289,10 +295,7 @@ class Eks:
         }
         if kind_name not in _STATELESS:
             member["status"] = "ACTIVE" if self.instant else "CREATING"
-        if kind_name == "addons":
-            member.setdefault("addonVersion", "v1.0.0-eksbuild.1")
-        if kind_name == "node-groups":
-            member.setdefault("version", cluster["version"])
+        _set_defaults(member, kind_name, cluster["version"])
         members[name] = member
         if kind_name in _ENTRIES:
             self._add_access_entry(cluster, kind_name, member)
@@ -312,7 +315,7 @@ class Eks:
             }
             self.parts[cluster["name"]]["access-entries"].setdefault(role, entry)
 
-    def _tag(self, arn: str, params: Raw) -> Raw:
+    def _tag(self, arn: str, tags: dict[str, str], removed: list[str]) -> Raw:
         all_resources = [
             *self.clusters.values(),
             *(
@@ -324,13 +327,29 @@ class Eks:
         ]
         for resource in all_resources:
             if arn in resource.values():
-                resource["tags"] = {**(resource.get("tags") or {}), **params["tags"]}
+                merged = {**(resource.get("tags") or {}), **tags}
+                resource["tags"] = {key: value for key, value in merged.items() if key not in removed}
         return {}
 
 
 def _minor(version: str) -> int:
     """Return the minor version of "1.34" and of "v1.34.3-eksbuild.2"."""
     return int(version.split(".")[1])
+
+
+def _set_defaults(member: Raw, kind_name: str, version: str) -> None:
+    if kind_name == "addons":
+        member.setdefault("addonVersion", "v1.0.0-eksbuild.1")
+    elif kind_name == "node-groups":
+        member.setdefault("version", version)
+    elif kind_name == "access-entries" and member["type"] == "STANDARD":
+        member.setdefault("username", _default_username(member["principalArn"]))
+
+
+def _default_username(principal: str) -> str:
+    account, _, path = principal.removeprefix("arn:aws:iam::").partition(":")
+    kind, name = path.split("/")[0], path.split("/")[-1]
+    return principal if kind == "user" else f"arn:aws:sts::{account}:assumed-role/{name}/{{{{SessionName}}}}"
 
 
 def supported_versions(addon: str, version: str) -> list[str]:
@@ -359,9 +378,12 @@ def _update_member(member: Raw, params: Raw) -> None:
         removed = labels.get("removeLabels", ())
         member["labels"] = {key: value for key, value in kept.items() if key not in removed}
     if taints is not None:
-        new = taints.get("addOrUpdateTaints", [])
-        old = [taint for taint in member.get("taints", []) if taint not in taints.get("removeTaints", [])]
-        member["taints"] = [*(kept for kept in old if kept not in new), *new]
+        new = {(taint["key"], taint["effect"]): taint for taint in taints.get("addOrUpdateTaints", [])}
+        removed = {(taint["key"], taint["effect"]) for taint in taints.get("removeTaints", [])}
+        if removed & set(new):
+            raise EksError(400, "InvalidParameterException", "Taints to update and to remove overlap")
+        old = {(taint["key"], taint["effect"]): taint for taint in member.get("taints", [])}
+        member["taints"] = [taint for key, taint in (old | new).items() if key not in removed]
     member.update(params)
 
 

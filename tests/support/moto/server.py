@@ -8,6 +8,7 @@ from urllib.request import Request, urlopen
 import moto.ec2.urls
 import moto.iam.models
 import pytest
+from moto.ec2.models.launch_templates import LaunchTemplate
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
@@ -17,6 +18,8 @@ from tests.support.moto.middleware import Middleware, Wsgi
 
 # As in AWS: spot.amazonaws.com has the role AWSServiceRoleForEC2Spot.
 moto.iam.models.SERVICE_NAME_CONVERSION["spot"] = "EC2Spot"
+# moto shows the tags that a launch template had when it was created.
+LaunchTemplate.tags = property(lambda template: template.get_tags(), lambda template, tags: None)  # type: ignore[assignment,method-assign]
 
 
 class MotoAws:

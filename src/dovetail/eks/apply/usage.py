@@ -73,12 +73,20 @@ async def with_drift(plan: Plan, desired: Sequence[DesiredResource], aws: AwsCli
         nodes[tags.get(NODEPOOL, "")] += 1
     manifests = [resource.properties for resource in desired if resource.kind == "kubernetes-object"]
     classes = {_name(manifest): manifest for manifest in manifests if manifest.get("kind") == "EC2NodeClass"}
-    follow_ups = tuple(
+    follow_ups = [
+        FollowUp(
+            message=f"pods of namespace {resource.name} on Fargate keep their kubelet until you restart "
+            f"them: kubectl rollout restart deployment -n {resource.name}"
+        )
+        for resource in desired
+        if resource.kind == "eks-fargate-profile"
+    ]
+    follow_ups += [
         _drift(pool, nodes[_name(pool)], version, classes)
         for pool in manifests
         if pool.get("kind") == "NodePool" and nodes[_name(pool)]
-    )
-    return msgspec.structs.replace(plan, follow_ups=follow_ups)
+    ]
+    return msgspec.structs.replace(plan, follow_ups=tuple(follow_ups))
 
 
 def _new_version(plan: Plan) -> str | None:

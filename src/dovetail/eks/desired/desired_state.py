@@ -1,7 +1,7 @@
 """Desired state: every resource that a cluster.yaml asks for; a pure function."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from dovetail.eks.desired.security_groups import desired_security_groups
 from dovetail.eks.desired.zones import get_region
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import (
+    FILE_TAGS_TAG,
     NAME_TAG,
     OWNERSHIP_TAG,
     REGION_TAG,
@@ -30,6 +31,9 @@ from dovetail.eks.plan.resource import (
 from dovetail.eks.plan.resource_kinds import GLOBAL_KINDS, KINDS
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.frozen import FrozenDict
+
+_MAX_TAG_VALUE: Final = 256
+"""Characters that AWS allows."""
 
 
 def desired_state(
@@ -67,12 +71,20 @@ def _with_tags(resources: Iterable[DesiredResource], config: ClusterConfig) -> I
         if resource.external or not kind.taggable:
             yield resource
             continue
-        tags = {**config.tags, **resource.tags, OWNERSHIP_TAG: config.name}
+        tags = {**config.tags, **_recorded_keys(config), **resource.tags, OWNERSHIP_TAG: config.name}
         if resource.kind in GLOBAL_KINDS:
             tags[REGION_TAG] = config.region
         if not kind.name_property:
             tags |= {NAME_TAG: resource.name, "Name": f"{config.name}-{resource.name}"}
         yield msgspec.structs.replace(resource, tags=tags)
+
+
+def _recorded_keys(config: ClusterConfig) -> dict[str, str]:
+    """Return the tag with the keys of the file's tags, if AWS can store them in one."""
+    keys = sorted(config.tags)
+    text = " ".join(keys)
+    is_valid = keys and len(text) <= _MAX_TAG_VALUE and not any(" " in key for key in keys)
+    return {FILE_TAGS_TAG: text} if is_valid else {}
 
 
 def outputs(config: ClusterConfig) -> dict[str, Any]:

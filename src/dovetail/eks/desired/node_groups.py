@@ -93,8 +93,12 @@ def desired_compute(
         yield from _node_group(_with_controller_taint(config.home), config, names, network, region)
     for group in config.node_groups:
         yield from _node_group(group, config, names, network, region)
+    previous: tuple[str, ...] = ()
     for namespace in fargate_namespaces(config):
-        yield _fargate_profile(namespace, names, network)
+        # EKS creates and deletes one profile of a cluster at a time.
+        profile = _fargate_profile(namespace, names, network, previous)
+        previous = (profile.address,)
+        yield profile
     if uses_instance_profile(config, network):
         role = node_role_name(config, names)
         shared = config.iam.node_role.arn is not None
@@ -225,7 +229,9 @@ def _launch_template(name: str, group: NodeGroup, config: ClusterConfig, names: 
     )
 
 
-def _fargate_profile(namespace: str, names: Names, network: Network) -> DesiredResource:
+def _fargate_profile(
+    namespace: str, names: Names, network: Network, previous: tuple[str, ...]
+) -> DesiredResource:
     return DesiredResource(
         kind="eks-fargate-profile",
         name=namespace,
@@ -236,6 +242,6 @@ def _fargate_profile(namespace: str, names: Names, network: Network) -> DesiredR
             "Subnets": network.subnets,
             "Selectors": [{"Namespace": namespace}],
         },
-        depends_on=network.prerequisites,
+        depends_on=(*network.prerequisites, *previous),
         purpose=f"runs pods of {namespace} on Fargate",
     )

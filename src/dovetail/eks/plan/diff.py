@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.eks.plan.references import Lookup, UnresolvedReferenceError, resolve_references
-from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.plan.resource import FILE_TAGS_TAG, DesiredResource, ObservedResource
 from dovetail.eks.plan.resource_kinds import KINDS, ResourceKind
 
 KNOWN_LATER: Final = "(known after create)"
@@ -57,7 +57,18 @@ def diff_resource(
             before = observed.tags.get(key, ABSENT)
             if before != value:
                 changes.append(PropertyChange(("Tags", key), before, value))
+        changes.extend(
+            PropertyChange(("Tags", key), observed.tags[key], ABSENT)
+            for key in removed_tags(desired, observed)
+        )
     return tuple(changes)
+
+
+def removed_tags(desired: DesiredResource, observed: ObservedResource) -> list[str]:
+    """Return the keys of tags that the file had before; foreign tags are not among them."""
+    recorded = observed.tags.get(FILE_TAGS_TAG)
+    keys = [*recorded.split(), FILE_TAGS_TAG] if recorded is not None else []
+    return [key for key in keys if key in observed.tags and key not in desired.tags]
 
 
 def _diff_property(

@@ -15,6 +15,9 @@ REGION_TAG: Final = "dovetail.sh/region"
 NAME_TAG: Final = "dovetail.sh/resource"
 """On resources that AWS finds by tag only (VPCs, subnets): the resource's name."""
 
+FILE_TAGS_TAG: Final = "dovetail.sh/tags"
+"""Keys of the file's ``tags``: what may be deleted once the file no longer has it."""
+
 
 class DesiredResource(msgspec.Struct, frozen=True, kw_only=True):
     """A resource that should exist.

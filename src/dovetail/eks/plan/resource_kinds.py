@@ -315,7 +315,7 @@ _EKS: Final = (
         # AccessPolicies is a list of {PolicyArn, AccessScope: {Type, Namespaces}}.
         immutable="ClusterName PrincipalArn Type",
         unordered="KubernetesGroups AccessPolicies",
-        defaults={"KubernetesGroups": []},
+        defaults={"KubernetesGroups": [], "Username": "", "AccessPolicies": []},
     ),
     _kind(
         "pod-identity-association",

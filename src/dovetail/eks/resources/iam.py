@@ -6,7 +6,7 @@ with the prefix of the file: all our names do.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -19,6 +19,7 @@ from dovetail.eks.plan.resolver import predict_attributes
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, REGION_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes, AwsHandler, InvalidStepError
 from dovetail.eks.resources.property_names import changed_properties, tag_list, tag_map
+from dovetail.eks.resources.tags import write_tags
 
 _MAX_POLICY_VERSIONS: Final = 5
 _ANOTHER_REGION: Final = "another region"
@@ -83,12 +84,6 @@ def _is_of_region(policy: ObservedResource, cluster: str, region: str) -> bool:
     )
 
 
-async def _write_tags(
-    aws: AwsClient, method: str, identity: Mapping[str, str], resource: DesiredResource
-) -> None:
-    await aws.call("iam", method, **identity, Tags=tag_list(resource.tags))
-
-
 def _decode_document(document: Any) -> Any:
     """Return a policy document as data; boto3 decodes some, and leaves others as text."""
     return json.loads(unquote(document)) if isinstance(document, str) else document
@@ -134,7 +129,7 @@ class RoleHandler(AwsHandler):
         names, desired = changed_properties(observed, resource), resource.properties
         identity = {"RoleName": resource.name}
         if "Tags" in names:
-            await _write_tags(self._aws, "tag_role", identity, resource)
+            await write_tags(self._aws, "iam", "role", identity, observed=observed, resource=resource)
         if "AssumeRolePolicyDocument" in names:
             document = json.dumps(desired["AssumeRolePolicyDocument"])
             await self._aws.call_with_retry(
@@ -246,7 +241,7 @@ class PolicyHandler(AwsHandler):
         names, arn = changed_properties(observed, resource), observed.attributes["arn"]
         identity = {"PolicyArn": arn}
         if "Tags" in names:
-            await _write_tags(self._aws, "tag_policy", identity, resource)
+            await write_tags(self._aws, "iam", "policy", identity, observed=observed, resource=resource)
         if "PolicyDocument" in names:
             await self._delete_oldest_versions(arn)
             document = json.dumps(resource.properties["PolicyDocument"])
@@ -347,7 +342,9 @@ class InstanceProfileHandler(AwsHandler):
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         if "Tags" in changed_properties(observed, resource):
             identity = {"InstanceProfileName": resource.name}
-            await _write_tags(self._aws, "tag_instance_profile", identity, resource)
+            await write_tags(
+                self._aws, "iam", "instance_profile", identity, observed=observed, resource=resource
+            )
         return await self._set_roles(resource)
 
     async def delete(self, observed: ObservedResource) -> None:
@@ -444,7 +441,9 @@ class OidcProviderHandler(AwsHandler):
         names = changed_properties(observed, resource)
         identity = {"OpenIDConnectProviderArn": observed.attributes["arn"]}
         if "Tags" in names:
-            await _write_tags(self._aws, "tag_open_id_connect_provider", identity, resource)
+            await write_tags(
+                self._aws, "iam", "open_id_connect_provider", identity, observed=observed, resource=resource
+            )
         if "ClientIdList" in names:
             before = set(observed.properties["ClientIdList"])
             for client in set(resource.properties["ClientIdList"]) - before:

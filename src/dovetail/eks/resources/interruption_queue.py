@@ -8,6 +8,8 @@ from dovetail.eks.aws_client import Raw
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties, tag_list, tag_map
+from dovetail.eks.resources.tags import write_tags
+from dovetail.errors import DovetailError
 
 # Queue attributes by type; SQS reads and writes all of them as text.
 _INTEGERS: Final = ("MessageRetentionPeriod", "VisibilityTimeout", "DelaySeconds")
@@ -39,13 +41,17 @@ class QueueHandler(AwsHandler):
             Attributes=_encode_attributes(resource.properties),
             tags=dict(resource.tags),
         )
-        queue = await self._observe_queue(response["QueueUrl"])
-        return queue.attributes if queue else {"url": response["QueueUrl"]}
+        url = response.get("QueueUrl")
+        if not url:
+            raise DovetailError(f"CreateQueue: the response of SQS for {resource.name} has no QueueUrl")
+        queue = await self._observe_queue(url)
+        return queue.attributes if queue else {"url": url}
 
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         names, url = changed_properties(observed, resource), observed.attributes["url"]
         if "Tags" in names:
-            await self._aws.call("sqs", "tag_queue", QueueUrl=url, Tags=dict(resource.tags))
+            identity = {"QueueUrl": url}
+            await write_tags(self._aws, "sqs", "queue", identity, observed=observed, resource=resource)
         changed = {name: resource.properties[name] for name in names - {"Tags"}}
         if changed:
             await self._aws.call(
@@ -63,7 +69,9 @@ class QueueHandler(AwsHandler):
         tags = await self._aws.call_or_none("sqs", "list_queue_tags", QueueUrl=url)
         if response is None or tags is None:
             return None
-        raw = response["Attributes"]
+        raw = response.get("Attributes") or {}
+        if "QueueArn" not in raw:
+            raise DovetailError(f"GetQueueAttributes: the response of SQS for {url} has no QueueArn")
         name = url.rpartition("/")[2]
         properties: dict[str, Any] = {"QueueName": name}
         properties |= {key: int(raw[key]) for key in _INTEGERS if key in raw}
@@ -130,8 +138,8 @@ class EventRuleHandler(AwsHandler):
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         names = changed_properties(observed, resource)
         if "Tags" in names:
-            arn, tags = observed.attributes["arn"], tag_list(resource.tags)
-            await self._aws.call("events", "tag_resource", ResourceARN=arn, Tags=tags)
+            identity = {"ResourceARN": observed.attributes["arn"]}
+            await write_tags(self._aws, "events", "resource", identity, observed=observed, resource=resource)
         if names & {"Description", "EventPattern", "State"}:
             await self._aws.call("events", "put_rule", **_encode_rule(resource))
         if "Targets" in names:

@@ -6,6 +6,7 @@ from dovetail.eks.aws_client import Raw
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties
+from dovetail.eks.resources.tags import write_tags
 
 
 class LogGroupHandler(AwsHandler):
@@ -36,8 +37,8 @@ class LogGroupHandler(AwsHandler):
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         names = changed_properties(observed, resource)
         if "Tags" in names:
-            arn = observed.attributes["arn"].removesuffix(":*")
-            await self._aws.call("logs", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
+            identity = {"resourceArn": observed.attributes["arn"].removesuffix(":*")}
+            await write_tags(self._aws, "logs", "resource", identity, observed=observed, resource=resource)
         if "RetentionInDays" in names:
             await self._set_retention(resource)
         return observed.attributes

@@ -10,7 +10,8 @@ from dovetail.core.instancetypes.labels import architecture_of
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerNodeGroup, NodeGroup
-from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, REGION_TAG
+from dovetail.eks.desired.names import uses_existing_cluster
+from dovetail.eks.plan.resource import FILE_TAGS_TAG, NAME_TAG, OWNERSHIP_TAG, REGION_TAG
 from dovetail.model.cloud.ec2_catalog import Catalog
 
 VERSIONS: Final = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
@@ -57,7 +58,9 @@ def validate_tags(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldErro
     for key, value in config.tags.items():
         if key.lower().startswith("aws:"):
             yield ("tags", key), "begins with 'aws:', which is reserved for AWS"
-        elif key in (OWNERSHIP_TAG, REGION_TAG, NAME_TAG) or key.startswith("kubernetes.io/cluster"):
+        elif key in (OWNERSHIP_TAG, REGION_TAG, NAME_TAG, FILE_TAGS_TAG) or key.startswith(
+            "kubernetes.io/cluster"
+        ):
             yield ("tags", key), "is reserved: dovetail finds resources by this tag; remove it"
         if len(key) > 128 or len(value) > 256:
             yield ("tags", key), "is too long: 128 characters for a key, 256 for a value"
@@ -67,6 +70,8 @@ def validate_tags(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldErro
 
 def validate_node_groups(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
     """Validate sizes, instance types and names of node groups."""
+    if config.node_groups and config.vpc is None and uses_existing_cluster(config):
+        yield ("nodeGroups",), "need the subnets of the existing cluster: set vpc.existing.subnets"
     groups: list[tuple[FieldPath, NodeGroup]] = []
     if isinstance(config.home, ControllerNodeGroup):
         groups.append((("home",), config.home))

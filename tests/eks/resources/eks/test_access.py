@@ -1,5 +1,7 @@
 """Access entries: those that EKS creates itself, and principals that are new."""
 
+from typing import Any
+
 import pytest
 
 from dovetail.errors import DovetailError
@@ -83,3 +85,51 @@ def test_role_that_stays_invalid_is_reported(account: TestAccount) -> None:
 
     with pytest.raises(DovetailError, match="unsupported zone"):
         account.apply(a_cluster(vpc=NETWORK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("entry", "default"),
+    [
+        ({"roles": [{"roleArn": ADMIN}]}, "arn:aws:sts::123456789012:assumed-role/ops/{{SessionName}}"),
+        (
+            {"users": [{"userArn": "arn:aws:iam::123456789012:user/team/ann"}]},
+            "arn:aws:iam::123456789012:user/team/ann",
+        ),
+    ],
+)
+def test_removed_username_and_groups_go_back_to_the_defaults(
+    account: TestAccount, entry: dict[str, list[dict[str, str]]], default: str
+) -> None:
+    kind, (principal,) = next(iter(entry.items()))
+    named = {**principal, "username": "operator", "groups": ["system:masters", "viewers"]}
+    account.apply(a_cluster(vpc=NETWORK, access={kind: [named]}))
+    before = next(iter(_standard_entries(account)))
+    plain = a_cluster(vpc=NETWORK, access=entry)
+
+    result = account.apply(plain)
+
+    (after,) = _standard_entries(account)
+    assert (before["username"], len(before["policies"])) == ("operator", 1)
+    assert [step.kind for step in result.done] == ["eks-access-entry"]
+    assert (after["username"], after["kubernetesGroups"], after["policies"]) == (default, [], {})
+    assert account.plan(plain).steps == ()
+
+
+def _standard_entries(account: TestAccount) -> list[dict[str, Any]]:
+    entries = account.eks.seen()["dev"][1]["access-entries"].values()
+    return [entry for entry in entries if entry["type"] == "STANDARD"]
+
+
+@pytest.mark.slow
+def test_creator_that_stays_an_administrator_is_reported(account: TestAccount) -> None:
+    account.eks.creator = ADMIN
+    admins = ["arn:aws:iam::123456789012:role/admins"]
+    account.apply(a_cluster(vpc=NETWORK, access={"admins": admins}))
+    without = a_cluster(vpc=NETWORK, access={"admins": admins, "creatorIsAdmin": False})
+
+    (note,) = account.plan(without).kept
+    account.client("eks").delete_access_entry(clusterName="dev", principalArn=ADMIN)
+
+    assert f"delete-access-entry --cluster-name dev --principal-arn {ADMIN}" in note
+    assert account.plan(without).kept == ()

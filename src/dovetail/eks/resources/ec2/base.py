@@ -11,6 +11,7 @@ from dovetail.eks.aws_client import Raw, describe_method, tag_filter
 from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes, AwsHandler, InvalidStepError
 from dovetail.eks.resources.property_names import changed_properties, tag_list, tag_map
+from dovetail.eks.resources.tags import write_ec2_tags
 
 GONE_STATES: Final = frozenset({"deleted", "deleting", "failed"})
 
@@ -60,9 +61,7 @@ class TaggedEc2Handler(AwsHandler, ABC):
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         names = changed_properties(observed, resource)
         if "Tags" in names:
-            await self._aws.call(
-                "ec2", "create_tags", Resources=[self.id_of(observed)], Tags=tag_list(resource.tags)
-            )
+            await write_ec2_tags(self._aws, self.id_of(observed), observed=observed, resource=resource)
         changed = names - {"Tags"}
         if changed:
             updated = await self.update_properties(observed, resource, changed)

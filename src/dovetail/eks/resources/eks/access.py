@@ -1,13 +1,15 @@
 """Handlers for access entries and Pod Identity associations."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from typing import Any, Final
 
-from dovetail.eks.aws_client import Raw
+from dovetail.eks.aws_client import AwsClient, Raw
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource
 from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler
 from dovetail.eks.resources.handler import Attributes
 from dovetail.eks.resources.property_names import lower_keys, upper_keys
+
+ADMIN_POLICY: Final = "AmazonEKSClusterAdminPolicy"
 
 
 class AccessEntryHandler(ClusterMemberHandler):
@@ -23,7 +25,11 @@ class AccessEntryHandler(ClusterMemberHandler):
     )
 
     def create_parameters(self, resource: DesiredResource) -> Raw:
-        properties = {name: value for name, value in resource.properties.items() if name != "AccessPolicies"}
+        properties = {
+            name: value
+            for name, value in resource.properties.items()
+            if name != "AccessPolicies" and not (name == "Username" and value == "")
+        }
         return {**lower_keys(properties), "tags": dict(resource.tags)}
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
@@ -31,7 +37,7 @@ class AccessEntryHandler(ClusterMemberHandler):
             "ClusterName": raw["clusterName"],
             "PrincipalArn": raw["principalArn"],
             "Type": raw.get("type", ""),
-            "Username": raw.get("username", ""),
+            "Username": _custom_username(raw),
             "KubernetesGroups": raw.get("kubernetesGroups") or [],
         }
 
@@ -67,6 +73,8 @@ class AccessEntryHandler(ClusterMemberHandler):
         properties = {
             name: resource.properties[name] for name in ("KubernetesGroups", "Username") if name in names
         }
+        if properties.get("Username") == "":
+            properties["Username"] = default_username(resource.properties["PrincipalArn"])
         if properties:
             await self._aws.call("eks", "update_access_entry", **lower_keys({**identity, **properties}))
         if "AccessPolicies" in names:
@@ -152,6 +160,41 @@ class PodIdentityAssociationHandler(ClusterMemberHandler):
 def _identity(entry: DesiredResource) -> dict[str, Any]:
     """Return the properties that identify an access entry."""
     return {name: entry.properties[name] for name in ("ClusterName", "PrincipalArn")}
+
+
+def default_username(principal: str) -> str:
+    """Return the user name that EKS gives to a principal."""
+    prefix, _, path = principal.rpartition(":")
+    if not path.startswith("role/"):
+        return principal
+    sts = prefix.replace(":iam:", ":sts:")
+    return f"{sts}:assumed-role/{path.rpartition('/')[2]}/{{{{SessionName}}}}"
+
+
+def _custom_username(raw: Raw) -> str:
+    """Return the user name of an entry; empty if it is the one that EKS gives."""
+    username = str(raw.get("username") or "")
+    if raw.get("type") != "STANDARD" or username == default_username(raw["principalArn"]):
+        return ""
+    return username
+
+
+async def find_foreign_admins(aws: AwsClient, known: Container[str]) -> list[str]:
+    """Return principals with an access entry of an administrator that are not known."""
+    principals = await aws.list_all("eks", "list_access_entries", "accessEntries", clusterName=aws.cluster)
+    admins: list[str] = []
+    for principal in principals:
+        if principal not in known:
+            policies = await aws.list_all(
+                "eks",
+                "list_associated_access_policies",
+                "associatedAccessPolicies",
+                clusterName=aws.cluster,
+                principalArn=principal,
+            )
+            if any(policy["policyArn"].endswith(f"/{ADMIN_POLICY}") for policy in policies):
+                admins.append(principal)
+    return admins
 
 
 def _decode_policy(raw: Raw) -> Raw:

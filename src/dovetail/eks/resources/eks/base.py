@@ -11,6 +11,7 @@ from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedR
 from dovetail.eks.plan.resource_kinds import FAILED_VALUE
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties
+from dovetail.eks.resources.tags import write_tags
 from dovetail.errors import DovetailError
 
 _TRANSITIONAL: Final = frozenset({"CREATING", "UPDATING", "DELETING"})
@@ -67,8 +68,8 @@ class ClusterMemberHandler(AwsHandler, ABC):
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         names = changed_properties(observed, resource)
         if "Tags" in names:
-            arn = observed.attributes["arn"]
-            await self._aws.call("eks", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
+            identity = {"resourceArn": observed.attributes["arn"]}
+            await write_tags(self._aws, "eks", "resource", identity, observed=observed, resource=resource)
         if names - {"Tags"}:
             await self.update_properties(observed, resource, names)
         return observed.attributes
@@ -187,7 +188,7 @@ async def wait_for_update(aws: AwsClient, address: str, response: Raw, **identit
         update: Raw = described["update"]
         return None if update["status"] == "InProgress" else update
 
-    update = await aws.wait_for(f"update of {address}", poll)
+    update = await aws.wait_for(f"update of {address}", poll, timeout=aws.polling.update_timeout)
     if update["status"] != "Successful":
         raise DovetailError(f"{address} was not updated: {_update_errors(update)}")
 

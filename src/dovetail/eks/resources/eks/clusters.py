@@ -10,6 +10,7 @@ from dovetail.eks.plan.resource_kinds import FAILED_VALUE
 from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler, health_issues, wait_for_update
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import changed_properties, lower_keys, upper_keys
+from dovetail.eks.resources.tags import write_tags
 from dovetail.errors import DovetailError
 
 _TRANSITIONAL: Final = frozenset({"CREATING", "UPDATING", "DELETING", "PENDING"})
@@ -46,8 +47,8 @@ class ClusterHandler(AwsHandler):
     async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         names, desired = changed_properties(observed, resource), resource.properties
         if "Tags" in names:
-            arn = observed.attributes["arn"]
-            await self._aws.call("eks", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
+            identity = {"resourceArn": observed.attributes["arn"]}
+            await write_tags(self._aws, "eks", "resource", identity, observed=observed, resource=resource)
         if "Version" in names:
             await self._update(resource.name, "update_cluster_version", version=desired["Version"])
         if "AccessConfig" in names:

@@ -62,6 +62,9 @@ class NodeGroupHandler(ClusterMemberHandler):
             await self._update(resource, "update_nodegroup_config", **identity, **config)
         # Both replace the nodes: in one update, so that they are replaced once.
         rolling = {name: resource.properties[name] for name in ("Version", "LaunchTemplate") if name in names}
+        if "Version" in rolling and "LaunchTemplate" in resource.properties:
+            # A group with a launch template is updated with its template.
+            rolling["LaunchTemplate"] = resource.properties["LaunchTemplate"]
         if rolling:
             await self._update(resource, "update_nodegroup_version", **identity, **lower_keys(rolling))
 
@@ -82,7 +85,11 @@ class NodeGroupHandler(ClusterMemberHandler):
             removed = sorted(set(before["Labels"]) - set(after["Labels"]))
             config["labels"] = {"addOrUpdateLabels": dict(after["Labels"]), "removeLabels": removed}
         if "Taints" in names:
-            removed_taints = [taint for taint in before["Taints"] if taint not in after["Taints"]]
+            # EKS identifies a taint by key and effect: one with a new value is not removed.
+            kept = {(taint["Key"], taint["Effect"]) for taint in after["Taints"]}
+            removed_taints = [
+                taint for taint in before["Taints"] if (taint["Key"], taint["Effect"]) not in kept
+            ]
             config["taints"] = {
                 "addOrUpdateTaints": lower_keys(list(after["Taints"])),
                 "removeTaints": lower_keys(removed_taints),
