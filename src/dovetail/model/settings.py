@@ -90,12 +90,12 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     idle_duration: timedelta = timedelta(seconds=1)
     """The batch ends when no new pod arrives for this long."""
-    max_duration: timedelta = timedelta(seconds=10)
-    """Upper limit of the batch window."""
-    large_batch_size: int = 20
-    """Pods from which on a batch is large: more of them would hardly pack better."""
-    large_batch_fraction: float = 0.3
-    """Upper limit of the window of a large batch, as a fraction of ``max_duration``."""
+    max_duration: timedelta = timedelta(seconds=3)
+    """Upper limit of the batch window. Karpenter: 10 s.
+
+    kube-scheduler marks the pods of a large scale-up over many seconds. The first must not
+    wait for the last: pods that come later fill the nodes that are already starting.
+    """
     expedited_duration: timedelta = timedelta(milliseconds=100)
     """Window for pods that were batched before and lost their NodeClaim."""
     scheduling_timeout: timedelta = timedelta(seconds=10)

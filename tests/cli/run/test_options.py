@@ -45,7 +45,7 @@ def test_defaults_are_karpenters() -> None:
         "leader_election_namespace": "",
         "leader_election_lease_seconds": 15,
         "log_level": "info",
-        "batch_max_duration": timedelta(seconds=10),
+        "batch_max_duration": timedelta(seconds=3),
         "batch_idle_duration": timedelta(seconds=1),
         "scheduling_timeout": timedelta(seconds=10),
         "preference_policy": "Respect",

@@ -48,20 +48,6 @@ def test_pod_of_a_closed_batch_can_open_the_next_window() -> None:
     assert batch.closes_at() == at(11)
 
 
-def test_large_batch_is_closed_after_a_fraction_of_the_maximum_duration() -> None:
-    batch = Batch(WINDOWS)
-
-    for number in range(20):
-        batch.add(number, at(0.3 * number))
-    limited = batch.closes_at()
-    small = Batch(WINDOWS)
-    for number in range(19):
-        small.add(number, at(0.3 * number))
-
-    assert limited == at(6)
-    assert small.closes_at() == at(0.3 * 18 + 5)
-
-
 @given(st.lists(st.floats(0, 30), min_size=1).map(sorted))
 def test_window_is_limited_by_the_maximum_duration(times: list[float]) -> None:
     batch = Batch(WINDOWS)
@@ -72,6 +58,25 @@ def test_window_is_limited_by_the_maximum_duration(times: list[float]) -> None:
     closes = batch.closes_at()
     assert closes is not None
     assert closes <= at(times[0]) + WINDOWS.max_duration
+
+
+@given(st.lists(st.floats(0, 30), min_size=1).map(sorted))
+def test_by_default_every_pod_is_planned_within_three_seconds(times: list[float]) -> None:
+    batch = Batch(BatchSettings())
+    waited = []
+    opened: list[float] = []
+
+    for number, time in enumerate([*times, 100]):
+        closes = batch.closes_at()
+        if closes is not None and closes <= at(time):
+            waited += [closes - at(added) for added in opened]
+            opened.clear()
+            batch.close()
+        batch.add(number, at(time))
+        opened.append(time)
+
+    assert len(waited) == len(times)
+    assert max(waited) <= timedelta(seconds=3)
 
 
 def test_expedited_item_shortens_the_window_once_per_idle_duration() -> None:

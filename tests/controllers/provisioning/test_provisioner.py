@@ -4,6 +4,8 @@ P1, P5 to P9, P13, P52, P56, P57, S56 to S58; of P10 and C12 only the decision
 time is measured.
 """
 
+from datetime import timedelta
+
 import pytest
 
 from dovetail.codec.kube.conditions import encode_conditions
@@ -14,6 +16,7 @@ from dovetail.model.karpenter.nodepool import NodeTemplate
 from dovetail.model.kube.pod import OwnerReference
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import Resources
+from dovetail.model.settings import BatchSettings
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, POD_DISRUPTION_BUDGETS, PODS
 from dovetail.ports.kube_errors import InternalError
 from dovetail.simulator.apiserver.options import PatchType
@@ -65,15 +68,32 @@ def test_hundred_pods_are_scheduled_together_and_each_is_measured_once() -> None
     assert len(env.assignments) == 100
 
 
-def test_steady_stream_of_pods_is_scheduled_after_ten_seconds() -> None:
+@pytest.mark.parametrize("interval", [0.05, 0.3, 0.9, 1.1])
+def test_pods_of_a_steady_stream_are_scheduled_within_three_seconds(interval: float) -> None:
     env = ProvisioningEnvironment().start()
+    count = round(12 / interval)
 
-    for number in range(20):
+    for number in range(count):
         env.add_pending_pod(f"pod-{number}")
-        env.wait(0.5)
+        env.wait(interval)
+    env.wait(5)
+
+    durations = [duration for duration, _ in env.metrics.values[DECIDED]]
+    assert len(durations) == count
+    assert max(durations) <= 3
+
+
+def test_window_lasts_for_an_explicit_maximum_duration() -> None:
+    settings = BatchSettings(max_duration=timedelta(seconds=10))
+    env = ProvisioningEnvironment().start(batch_settings=settings)
+
+    for number in range(100):
+        env.add_pending_pod(f"pod-{number}")
+        env.wait(0.1)
+    env.wait(1)
 
     assert env.executor.passes == 1
-    assert len(env.assignments) >= 19
+    assert max(env.metrics.values[DECIDED])[0] == 10
 
 
 def test_pod_that_kube_scheduler_has_not_tried_gets_no_nodeclaim() -> None:

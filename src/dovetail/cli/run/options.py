@@ -147,7 +147,7 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
     _value("--reserved-enis", click.IntRange(0), 0, "Network interfaces that pods cannot use."),
     _flag("--disable-dry-run", "Do not make dry runs before an EC2NodeClass becomes ready."),
     _flag("--enable-zonal-shift", "Launch nothing in zones that EKS has shifted away from."),
-    _value("--batch-max-duration", Duration(), "10s", "Maximum time to collect pending pods."),
+    _value("--batch-max-duration", Duration(), "3s", "Maximum time to collect pending pods."),
     _value("--batch-idle-duration", Duration(), "1s", "Schedule once no new pod has arrived for this long."),
     _value("--scheduling-timeout", Duration(), "10s", "Time for one plan; the next one continues."),
     _choice(

@@ -1,7 +1,7 @@
 """Batch window: collects pending pods, so that one simulation schedules all of them."""
 
 from collections.abc import Hashable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from dovetail.model.settings import BatchSettings
 
@@ -42,15 +42,8 @@ class Batch:
         if self._opened_at is None or self._latest_at is None:
             return None
         idle_end = self._latest_at + self._settings.idle_duration
-        end = min(idle_end, self._opened_at + self._max_duration())
+        end = min(idle_end, self._opened_at + self._settings.max_duration)
         return end if self._expedited_end is None else min(end, self._expedited_end)
-
-    def _max_duration(self) -> timedelta:
-        # kube-scheduler marks the pods of a large scale-up over many seconds. The first must not
-        # wait for the last: pods that come later fill the nodes that are already starting.
-        settings = self._settings
-        is_large = len(self._items) >= settings.large_batch_size
-        return settings.max_duration * (settings.large_batch_fraction if is_large else 1)
 
     def close(self) -> None:
         """Start an empty batch."""
