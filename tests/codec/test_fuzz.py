@@ -25,7 +25,7 @@ from dovetail.eks.validation.load import load_config
 from dovetail.errors import DovetailError, InvalidInputError
 from dovetail.ports.api_resources import Resource, find_resource
 from dovetail.simulator.scenario.load import read_scenario
-from dovetail.state.cluster.decoders import DECODERS, create_decoder
+from dovetail.state.cluster.decoders import DECODERS, SharedValues, create_decoder
 from tests.codec.crds.extremes import extremes
 from tests.support.fuzz.corpus import ROOT, cluster_objects, written_objects
 from tests.support.fuzz.mutations import locations, mutated, replaced
@@ -60,7 +60,7 @@ def watched_objects() -> list[tuple[Resource, dict[str, Any]]]:
 def decode_watched(resource: Resource, obj: Any) -> None:
     # The API server guarantees metadata, and the store reads its name.
     if isinstance(obj, dict) and isinstance(obj.get("metadata"), dict):
-        create_decoder(resource, {})(obj)
+        create_decoder(resource, SharedValues())(obj)
 
 
 def check_watched(data: st.DataObject) -> None:

@@ -16,7 +16,7 @@ from dovetail.model.kube.pod import Pod
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_errors import Invalid
-from dovetail.state.cluster.decoders import create_decoder
+from dovetail.state.cluster.decoders import SharedValues, create_decoder
 from tests.contract.apiserver.in_memory import InMemoryServer
 from tests.contract.apiserver.live import LiveServer, connect
 from tests.contract.apiserver.objects import a_node_claim, a_node_class, a_node_pool, a_pdb
@@ -141,7 +141,7 @@ def decoded(server: Subject, resource: Resource, obj: Object) -> Any:
     meta = {name: value for name, value in created["metadata"].items() if name not in _UNIQUE}
     if resource.namespaced:
         meta["namespace"] = "test"
-    return create_decoder(resource, {})({**created, "metadata": meta})
+    return create_decoder(resource, SharedValues())({**created, "metadata": meta})
 
 
 _UNIQUE = {"uid", "creationTimestamp", "resourceVersion", "selfLink", "managedFields"}

@@ -9,7 +9,7 @@ shared ``DecodeContext`` and yields a default, so that one pass finds all errors
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dovetail.codec.text.field_path import FieldPath
 from dovetail.codec.text.suggestions import nearest_match, suggest
@@ -22,6 +22,14 @@ MAX_ERRORS = 50
 """Maximum number of errors reported for one object."""
 
 
+class DecodeCache(Protocol):
+    """Equal parts of many objects; a ``dict`` keeps them for ever."""
+
+    def get(self, key: Any, /) -> Any: ...
+    def setdefault(self, key: Any, value: Any, /) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+
+
 class DecodeContext:
     """Errors of one object, decoding mode, and a cache shared by many objects."""
 
@@ -31,7 +39,7 @@ class DecodeContext:
         strict: bool = True,
         api_rules_only: bool = False,
         kubelet_expressions: bool = True,
-        cache: dict[Any, Any] | None = None,
+        cache: DecodeCache | None = None,
     ) -> None:
         """Create a context without errors.
 
@@ -45,7 +53,7 @@ class DecodeContext:
         self.kubelet_expressions = kubelet_expressions
         self.api_rules_only = api_rules_only
         self.errors: list[tuple[FieldPath, str]] = []
-        self._cache: dict[Any, Any] = {} if cache is None else cache
+        self._cache: DecodeCache = {} if cache is None else cache
 
     def add_error(self, path: FieldPath, message: str) -> None:
         # Some fields are decoded twice: containers for requests and again for ports.

@@ -1,5 +1,6 @@
-"""Tuning of Python's cyclic garbage collector."""
+"""Tuning of Python's cyclic garbage collector and of the C library's heap."""
 
+import ctypes
 import gc
 from typing import Final
 
@@ -25,3 +26,15 @@ def release_memory() -> None:
     tuples keep most of the freed memory.
     """
     gc.collect()
+    trim_heap()
+
+
+def trim_heap() -> None:
+    """Return free pages of the C library's heap to the operating system.
+
+    glibc only returns what is free at the end of a heap. After a burst of large objects
+    most of it is in between. Other C libraries have no such function, and need none.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -14,7 +14,7 @@ class FrozenDict(dict[K, V]):
     it is faster than the check for a cached value.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))

@@ -24,7 +24,7 @@ from dovetail.controllers.runtime.manager import ControllerManager
 from dovetail.host.clock import SystemClock
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
-from dovetail.host.gc import release_memory
+from dovetail.host.gc import release_memory, trim_heap
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.client import HttpKubeClient
@@ -78,6 +78,8 @@ _SHUTDOWN_TIMEOUT: Final = timedelta(seconds=3)
 Kubernetes kills a pod 30 s after SIGTERM; users at a terminal do not wait that long.
 """
 _SHUTDOWN_POLL: Final = timedelta(milliseconds=20)
+_TRIM_INTERVAL: Final = timedelta(seconds=10)
+"""Interval at which freed memory is returned to the operating system; it takes 2 ms."""
 _WARMUP_DELAY: Final = timedelta(milliseconds=250)
 """A node class that becomes ready changes several times in a row."""
 
@@ -235,7 +237,13 @@ class Operator:
         self._observability.health.set_stuck_check(reflectors.stuck_kinds)
         await reflectors.start()
         InstanceTypeWarmup(self._cache, cloud.cloud_provider, loop=self._loop)
+        self._loop.spawn(self._trim_heap())
         return reflectors
+
+    async def _trim_heap(self) -> None:
+        while True:
+            await self._loop.sleep(_TRIM_INTERVAL)
+            await self._executor.run(trim_heap)
 
     async def _acquire_leadership(self) -> None:
         self._observability.health.phase = ProcessPhase.STANDBY

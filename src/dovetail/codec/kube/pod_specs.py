@@ -1,6 +1,7 @@
 """Decoder of pod specs: requests and scheduling constraints."""
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -66,7 +67,7 @@ def decode_pod_spec(
 def _cache_key(
     spec: Any, labels: FrozenDict[str, str], pod_name: str, allocated: Allocations, infeasible: bool
 ) -> bytes | None:
-    """Return all fields that decoding reads, as bytes; None if the spec is malformed."""
+    """Return a digest of all fields that decoding reads; None if the spec is malformed."""
     try:
         volumes = [
             volume
@@ -74,7 +75,7 @@ def _cache_key(
             if "persistentVolumeClaim" in volume or "ephemeral" in volume
         ]
         affinity = spec.get("affinity")
-        return msgspec.json.encode(
+        encoded = msgspec.json.encode(
             [
                 *(spec.get(name) for name in _PLAIN_FIELDS),
                 [
@@ -89,6 +90,7 @@ def _cache_key(
                 infeasible,
             ]
         )
+        return blake2b(encoded, digest_size=16).digest()
     except (AttributeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError):
         return None
 

@@ -92,7 +92,7 @@ class PodVolume(msgspec.Struct, frozen=True, cache_hash=True):
     """StorageClass in the template of an ephemeral volume; used until its claim exists."""
 
 
-class PodSpec(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
+class PodSpec(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True, weakref=True):
     """Scheduling constraints and requests. Pods of one template have equal specs."""
 
     requests: Resources = ONE_POD
@@ -113,7 +113,7 @@ class PodSpec(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     """The pod has resource claims (dynamic resource allocation)."""
 
 
-class OwnerReference(msgspec.Struct, frozen=True, cache_hash=True):
+class OwnerReference(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
     """An owner reference."""
 
     api_version: str

@@ -35,7 +35,7 @@ MAX_INT = 2**63 - 1
 _DIGITS = re.compile(r"[+-]?[0-9]{1,64}")
 
 
-class RequirementSpec(msgspec.Struct, frozen=True, cache_hash=True):
+class RequirementSpec(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
     """One requirement as written on an object."""
 
     key: str

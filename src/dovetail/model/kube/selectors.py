@@ -8,7 +8,7 @@ from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 
 
-class LabelSelector(msgspec.Struct, frozen=True, cache_hash=True):
+class LabelSelector(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
     """Labels that must be equal, and expressions that must match; empty selects all."""
 
     match_labels: FrozenDict[str, str] = EMPTY

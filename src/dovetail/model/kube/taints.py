@@ -27,7 +27,7 @@ class Taint(msgspec.Struct, frozen=True, cache_hash=True):
         return f"{self.key}{'=' + self.value if self.value else ''}:{self.effect}"
 
 
-class Toleration(msgspec.Struct, frozen=True, cache_hash=True):
+class Toleration(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
     """A toleration of a pod; operator Exists without a key tolerates every taint."""
 
     key: str = ""

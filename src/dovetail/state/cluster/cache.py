@@ -18,7 +18,7 @@ from dovetail.model.settings import FeatureGates
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
-from dovetail.state.cluster.decoders import VolumeAttachment, cached_resources, create_decoder
+from dovetail.state.cluster.decoders import SharedValues, VolumeAttachment, cached_resources, create_decoder
 from dovetail.state.cluster.node_join import NodeJoin
 from dovetail.state.cluster.store import EventHandler, Index, ObjectChange, Relist, Store
 
@@ -33,7 +33,7 @@ class ClusterCache:
     """
 
     def __init__(self, gates: FeatureGates = FeatureGates()) -> None:  # noqa: B008 - frozen
-        shared: dict[Any, Any] = {}
+        shared = SharedValues()
         self.stores: dict[Resource, Store[Any]] = {
             resource: Store(
                 resource, create_decoder(resource, shared), keep_raw=resource is kinds.EC2_NODE_CLASSES

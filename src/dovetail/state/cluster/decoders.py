@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
+from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary, ref
 
 import msgspec
 
@@ -90,11 +91,50 @@ def cached_resources(gates: FeatureGates) -> Iterator[Resource]:
     return (resource for resource in DECODERS if switched.get(resource, True))
 
 
-_MAX_SHARED: Final = 200_000
-"""Maximum number of shared values; beyond it they are dropped, as deleted objects leave theirs."""
+_MAX_REQUIREMENTS: Final = 10_000
+"""Maximum number of cached values that cannot be referenced weakly: requirements of NodeClaims."""
 
 
-def create_decoder(resource: Resource, shared: dict[Any, Any]) -> Callable[[Object], Any]:
+class SharedValues:
+    """Equal parts of many objects, once, for as long as an object has them.
+
+    Pods come and go: a cache that kept the parts of deleted ones would grow with every
+    large spec that someone creates and deletes.
+    """
+
+    def __init__(self) -> None:
+        self._interned: WeakKeyDictionary[Any, ReferenceType[Any]] = WeakKeyDictionary()
+        self._decoded: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self._requirements: dict[Any, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._interned) + len(self._decoded) + len(self._requirements)
+
+    def get(self, key: Any) -> Any:
+        """Return the decoded value of a key, or None."""
+        value = self._decoded.get(key)
+        return self._requirements.get(key) if value is None else value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Keep a decoded value."""
+        if not isinstance(value, tuple):
+            self._decoded[key] = value
+            return
+        if len(self._requirements) >= _MAX_REQUIREMENTS:
+            self._requirements.clear()
+        self._requirements[key] = value
+
+    def setdefault(self, value: Any, _: Any) -> Any:
+        """Return the value that equals ``value``, which is kept if there is none."""
+        reference = self._interned.get(value)
+        known = None if reference is None else reference()
+        if known is not None:
+            return known
+        self._interned[value] = ref(value)
+        return value
+
+
+def create_decoder(resource: Resource, shared: SharedValues) -> Callable[[Object], Any]:
     """Return the decoder of a kind; ``shared`` keeps equal parts of objects once.
 
     The API server has validated these objects, so there is no validation here:
@@ -103,8 +143,6 @@ def create_decoder(resource: Resource, shared: dict[Any, Any]) -> Callable[[Obje
     read = DECODERS[resource]
 
     def decode(obj: Object) -> Any:
-        if len(shared) > _MAX_SHARED:
-            shared.clear()
         return read(Field(obj, DecodeContext(strict=False, cache=shared)))
 
     return decode

@@ -1,0 +1,60 @@
+"""Memory of the cluster cache after objects are deleted."""
+
+import gc
+import sys
+from typing import Any
+from weakref import ref
+
+from dovetail.ports.api_resources import NODE_POOLS, PODS, Resource
+from dovetail.state.cluster.cache import ClusterCache
+from tests.support.kube.hostile_objects import hostile_nodepools, hostile_pods
+
+Object = dict[str, Any]
+
+
+def replace(cache: ClusterCache, resource: Resource, objects: list[Object], version: int) -> None:
+    for number, obj in enumerate(objects):
+        obj["metadata"] |= {"uid": f"{version}-{number}", "resourceVersion": str(version)}
+    cache.replace(resource, objects, revision=str(version))
+
+
+def test_cache_keeps_nothing_of_deleted_pods_and_nodepools() -> None:
+    cache = ClusterCache()
+    replace(cache, PODS, hostile_pods(13), version=1)
+    replace(cache, PODS, [], version=2)
+    gc.collect()
+    before = sys.getallocatedblocks()
+
+    # Other specs than before: the number of a pod is part of its labels and values.
+    pods, pools = hostile_pods(26)[13:], hostile_nodepools(10)
+    replace(cache, PODS, pods, version=3)
+    replace(cache, NODE_POOLS, pools, version=3)
+    del pods, pools
+    added = sys.getallocatedblocks() - before
+    replace(cache, PODS, [], version=4)
+    replace(cache, NODE_POOLS, [], version=4)
+    gc.collect()
+    kept = sys.getallocatedblocks() - before
+
+    assert added > 100_000
+    assert kept < 20_000  # Requirements of NodePools and NodeClaims stay cached.
+
+
+def test_pods_share_their_spec_and_its_parts_while_one_of_them_exists() -> None:
+    cache = ClusterCache()
+    first, second = (hostile_pods(3)[2] for _ in range(2))
+    second["metadata"]["name"] = "second"
+
+    replace(cache, PODS, [first, second], version=1)
+    specs = [pod.spec for pod in cache.stores[PODS].values()]
+    labels = [pod.labels for pod in cache.stores[PODS].values()]
+
+    assert specs[0] is specs[1]
+    assert labels[0] is labels[1]
+
+    spec = ref(specs[0])
+    specs.clear()
+    replace(cache, PODS, [second], version=2)
+    assert spec() is not None
+    replace(cache, PODS, [], version=3)
+    assert spec() is None
