@@ -38,10 +38,14 @@ MIN_NODE_MEMORY = 128 << 20
 """Bytes. A t4g.nano leaves 15 MiB to pods, a t3.nano 74 MiB, any other type more than this."""
 
 
+CLASS_STEPS = 40_000
+"""Steps of the solver to place one class of pods; a step takes about 10 microseconds."""
+
+
 class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the scheduler.
 
-    Not in Karpenter: packing, node cost, fewer nodes, minimum memory of a node.
+    Not in Karpenter: packing, node cost, fewer nodes, minimum memory of a node, steps.
     """
 
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
@@ -60,6 +64,9 @@ class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of instance types in the requirements of a NodeClaim."""
     reserved_capacity: bool = True
     """Use capacity reservations (feature gate ReservedCapacity)."""
+    class_steps: int = CLASS_STEPS
+    isolated_steps: int = 100_000
+    """Steps for all pods with complex specs of one plan, so that they take about a second."""
     default_spreads: tuple[TopologySpreadConstraint, ...] = ()
     """Default constraints of kube-scheduler, for pods without spread constraints."""
     unsupported_provisioners: frozenset[str] = frozenset()

@@ -1,16 +1,14 @@
 """Provisioner: pods that are expensive to plan do not delay others."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 
-from dovetail.controllers.provisioning import provisioner
-from dovetail.core.scheduling import work
-from dovetail.core.scheduling.solver import solve
-from dovetail.model.plan import Plan
-from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.model.settings import SchedulingSettings
 from dovetail.ports.api_resources import NAMESPACES, NODE_POOLS, PODS
-from dovetail.simulator.event_loop import VirtualEventLoop
+from dovetail.ports.event_loop import EventLoop
 from tests.support.controllers.provisioning import ProvisioningEnvironment
 from tests.support.kube.hostile_objects import NAMESPACE, hostile_nodepools, hostile_pods
 
@@ -25,26 +23,25 @@ TERMS = [
 MANY_TERMS = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": TERMS}}}
 
 
+T = TypeVar("T")
+
+
+class SlowExecutor:
+    """``ports.executor.Executor`` whose work begins after a delay."""
+
+    def __init__(self, loop: EventLoop, delay: timedelta) -> None:
+        self._loop, self._delay = loop, delay
+
+    async def run(self, function: Callable[[], T]) -> T:
+        await self._loop.sleep(self._delay)
+        return function()
+
+
 def add_complex_pod(env: ProvisioningEnvironment, name: str, *, cpu: str = "1") -> None:
     env.add_pending_pod(name, requests={"cpu": cpu}, **MANY_TERMS)
 
 
-@pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Names of the pods that each call of the solver considers."""
-    considered: list[list[str]] = []
-
-    def record(snapshot: ClusterSnapshot, *arguments: object) -> Plan:
-        plan = solve(snapshot, *arguments)  # type: ignore[arg-type]
-        postponed = {pod.name for pod in plan.postponed}
-        considered.append(sorted(pod.name for pod in snapshot.pending_pods if pod.name not in postponed))
-        return plan
-
-    monkeypatch.setattr(provisioner, "solve", record)
-    return considered
-
-
-def test_complex_pod_gets_a_nodeclaim_in_the_same_pass(passes: list[list[str]]) -> None:
+def test_complex_pod_gets_a_nodeclaim_in_the_same_pass() -> None:
     env = ProvisioningEnvironment().start()
 
     env.add_pending_pod("ordinary")
@@ -52,38 +49,36 @@ def test_complex_pod_gets_a_nodeclaim_in_the_same_pass(passes: list[list[str]]) 
     env.wait(1.1)
 
     assert len(env.live_claims()) == 2
-    assert passes == [["ordinary"], ["complex"]]
+    assert env.considered == [["ordinary"], ["complex"]]
 
 
-def test_complex_pod_without_a_node_is_considered_at_growing_intervals(passes: list[list[str]]) -> None:
+def test_complex_pod_without_a_node_is_considered_at_growing_intervals() -> None:
     env = ProvisioningEnvironment().start()
 
     add_complex_pod(env, "complex", cpu="5000")
     env.add_pending_pod("impossible", requests={"cpu": "5000"})
     env.wait(300)
 
-    attempts = sum("complex" in names for names in passes)
+    attempts = sum("complex" in names for names in env.considered)
     assert 4 <= attempts <= 6
-    assert sum("impossible" in names for names in passes) > 20
+    assert sum("impossible" in names for names in env.considered) > 20
 
 
-def test_new_nodepool_ends_the_interval(passes: list[list[str]]) -> None:
+def test_new_nodepool_ends_the_interval() -> None:
     env = ProvisioningEnvironment().start()
     add_complex_pod(env, "complex", cpu="5000")
     env.wait(75)
-    passes.clear()
+    env.considered.clear()
 
     env.add_pool("second")
     env.wait(1.5)
 
-    assert ["complex"] in passes
+    assert ["complex"] in env.considered
 
 
-def test_pods_that_a_pass_postpones_are_planned_by_the_next_one(
-    passes: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dovetail.core.scheduling.solver.ISOLATED_STEPS", 1)
-    env = ProvisioningEnvironment().start()
+def test_pods_that_a_pass_postpones_are_planned_by_the_next_one() -> None:
+    settings = SchedulingSettings(isolated_steps=1)
+    env = ProvisioningEnvironment().start(scheduling_settings=settings)
 
     for name, cpu in (("a", "1"), ("b", "2"), ("c", "3")):
         add_complex_pod(env, name, cpu=cpu)
@@ -95,12 +90,11 @@ def test_pods_that_a_pass_postpones_are_planned_by_the_next_one(
     assert first == 1
     assert postponed == 2
     assert len(env.live_claims()) == 3
-    assert [names for names in passes if names] == [["a"], ["b"], ["c"]]
+    assert [names for names in env.considered if names] == [["a"], ["b"], ["c"]]
 
 
-def test_pod_that_is_too_complex_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "CLASS_STEPS", 10)
-    env = ProvisioningEnvironment().start()
+def test_pod_that_is_too_complex_is_reported() -> None:
+    env = ProvisioningEnvironment().start(scheduling_settings=SchedulingSettings(class_steps=10))
 
     add_complex_pod(env, "complex")
     env.add_pending_pod("ordinary")
@@ -126,38 +120,20 @@ def test_waiting_pods_stay_counted_as_unschedulable() -> None:
     assert env.metrics.total(UNSCHEDULABLE) == 1
 
 
-def test_pass_stops_when_its_time_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = ProvisioningEnvironment().start()
-    answers: list[bool] = []
+@pytest.mark.parametrize(("seconds", "considered"), [(9, ["ordinary"]), (10, [])])
+def test_pass_stops_when_its_time_is_used_up(seconds: int, considered: list[str]) -> None:
+    env = ProvisioningEnvironment()
+    env.start(executor=SlowExecutor(env.loop, timedelta(seconds=seconds)))
 
-    def slow(_: ClusterSnapshot, __: object, should_stop: work.ShouldStop, *___: object) -> Plan:
-        now = env.clock.now()
-        for seconds in (9, 10):
-            with monkeypatch.context() as later:
-                later.setattr(VirtualEventLoop, "now", lambda _: now + timedelta(seconds=seconds))  # noqa: B023
-                answers.append(should_stop())
-        return Plan()
-
-    monkeypatch.setattr(provisioner, "solve", slow)
     env.add_pending_pod("ordinary")
-    env.wait(1.5)
+    env.wait(1.5 + seconds)
 
-    assert answers == [False, True]
+    assert env.considered[0] == considered
 
 
 @pytest.mark.slow
-def test_ordinary_pod_gets_a_nodeclaim_in_seconds_beside_hostile_objects(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ordinary_pod_gets_a_nodeclaim_in_seconds_beside_hostile_objects() -> None:
     """62 pods with hundreds of constraints, 100 NodePools with dozens of labels."""
-    steps: list[int] = []
-
-    def count(*arguments: object) -> Plan:
-        plan = solve(*arguments)  # type: ignore[arg-type]
-        steps.append(plan.steps)
-        return plan
-
-    monkeypatch.setattr(provisioner, "solve", count)
     env = ProvisioningEnvironment().start()
     env.add(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     for pool in hostile_nodepools():
@@ -167,10 +143,10 @@ def test_ordinary_pod_gets_a_nodeclaim_in_seconds_beside_hostile_objects(
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         env.add(PODS, {**pod, "status": {"phase": "Pending", "conditions": [condition]}})
     env.wait(5)
-    steps.clear()
+    env.steps.clear()
 
     env.add_pending_pod("ordinary", requests={"cpu": "1"})
     env.wait(2)
 
     assert env.claims_for("ordinary")
-    assert sum(steps) * SECONDS_PER_STEP < 3
+    assert sum(env.steps) * SECONDS_PER_STEP < 3

@@ -3,14 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from dovetail.core.scheduling import work
 from dovetail.core.scheduling.arrays import claim_states
 from dovetail.core.scheduling.placement_order import place_in_order
 from dovetail.core.scheduling.pods.equivalence import classify
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.work import (
-    CLASS_STEPS,
     MAX_COMPLEXITY,
     WorkCounter,
     WorkLimitExceededError,
@@ -22,7 +20,7 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import HostPort, Pod
 from dovetail.model.kube.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim
 from dovetail.model.plan import Constraint
-from dovetail.model.settings import SchedulingSettings
+from dovetail.model.settings import CLASS_STEPS, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.scheduling.builders import (
     a_node,
@@ -42,6 +40,8 @@ from tests.support.scheduling.instance_types import incremental
 from tests.support.scheduling.plans import node_of, reasons_of, unplaced
 from tests.support.scheduling.solver import checked
 
+ONE_CLASS = SchedulingSettings(isolated_steps=1)
+"""With a limit of time, a plan considers one class of complex pods."""
 _TYPE_KEYS = (
     label_keys.INSTANCE_TYPE,
     label_keys.ARCH,
@@ -135,12 +135,10 @@ def test_complex_pods_on_a_deleting_node_are_planned_too() -> None:
 # -- steps -----------------------------------------------------------------------------
 
 
-def test_class_that_needs_too_many_steps_is_given_up_with_the_sizes_to_reduce(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(work, "CLASS_STEPS", 2000)
+def test_class_that_needs_too_many_steps_is_given_up_with_the_sizes_to_reduce() -> None:
+    settings = SchedulingSettings(class_steps=2000)
 
-    plan = solve(many_domains(many_spreads("hopeless"), a_pod("ordinary")))
+    plan = solve(many_domains(many_spreads("hopeless"), a_pod("ordinary")), settings)
 
     (reason,) = reasons_of(plan, "hopeless")
     assert reason.constraint is Constraint.COMPLEXITY
@@ -162,10 +160,8 @@ def test_equal_snapshots_take_equal_steps() -> None:
     assert solve(snapshot) == solve(snapshot)
 
 
-def test_complex_pods_beyond_the_steps_of_a_plan_are_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.core.scheduling.solver.ISOLATED_STEPS", 1)
-
-    plan = solve(cluster([complex_pod("a"), complex_pod("b"), a_pod("ordinary")]), should_stop=lambda: False)
+def test_complex_pods_beyond_the_steps_of_a_plan_are_postponed() -> None:
+    plan = solve(cluster([complex_pod("a"), complex_pod("b"), a_pod("ordinary")]), ONE_CLASS, lambda: False)
 
     assert [pod.name for pod in plan.postponed] == ["b"]
     assert not plan.unschedulable
@@ -173,21 +169,18 @@ def test_complex_pods_beyond_the_steps_of_a_plan_are_postponed(monkeypatch: pyte
     assert node_of(plan, "ordinary")
 
 
-def test_plan_without_a_limit_of_time_considers_all_complex_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_without_a_limit_of_time_considers_all_complex_pods() -> None:
     """As ``simulate`` and ``explain`` need it."""
-    monkeypatch.setattr("dovetail.core.scheduling.solver.ISOLATED_STEPS", 1)
-
-    plan = solve(cluster([complex_pod("a"), complex_pod("b")]))
+    plan = solve(cluster([complex_pod("a"), complex_pod("b")]), ONE_CLASS)
 
     assert not plan.postponed
     assert len(plan.nodes) == 2
 
 
-def test_complex_pods_that_got_no_node_before_come_after_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.core.scheduling.solver.ISOLATED_STEPS", 1)
+def test_complex_pods_that_got_no_node_before_come_after_others() -> None:
     first, second = complex_pod("a"), complex_pod("b")
 
-    plan = solve(cluster([first, second]), should_stop=lambda: False, retried={first.uid: 1})
+    plan = solve(cluster([first, second]), ONE_CLASS, lambda: False, {first.uid: 1})
 
     assert [pod.name for pod in plan.postponed] == ["a"]
 
@@ -389,4 +382,4 @@ def test_limit_of_steps_is_far_above_what_usual_pods_need() -> None:
     plan = solve(cluster(given, types=incremental(200)))
 
     assert not plan.unschedulable
-    assert plan.steps < work.CLASS_STEPS / 20
+    assert plan.steps < CLASS_STEPS / 20

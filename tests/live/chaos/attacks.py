@@ -7,16 +7,26 @@ from collections.abc import Callable
 from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.host.clock import SystemClock
 from dovetail.simulator.environment import SeededRandomSource
-from tests.live.chaos.api import NODES, Api, ApiFailure, wait_until
+from tests.live.chaos.api import NODES, PODS, Api, ApiFailure, wait_until
 from tests.live.chaos.environment import ChaosEnvironment, memory_mib
-from tests.live.chaos.hostile_objects import HOSTILE, PATHS, hostile_objects
 from tests.live.chaos.load import Load, node_pools, scale
 from tests.live.chaos.monitor import Monitor
 from tests.live.chaos.probe import TIMEOUT, Prober
 from tests.live.crds import install_crds
 from tests.live.replicas import NODE_CLASS
+from tests.support.kube.hostile_objects import HOSTILE, hostile_objects
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_PATHS = {
+    "NodePool": "/apis/karpenter.sh/v1/nodepools",
+    "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
+    "EC2NodeClass": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+    "Node": NODES,
+    "Pod": PODS,
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+}
+_TRIM_SECONDS = 12.0
+"""A replica returns freed memory every ten seconds."""
 DEFAULT_LEASE, SHORT_LEASE = 15, 5
 """Seconds."""
 
@@ -130,13 +140,15 @@ class Attacks:
         attack = "hostile objects"
         environment = self._environment
         leader = environment.wait_for_leader()
+        self.prober.measure()  # A replica that has planned nothing yet has less memory.
+        self.pause(_TRIM_SECONDS)
         before, _ = memory_mib(leader.pid)
         self._monitor.begin_memory()
         accepted = refused = 0
-        objects = hostile_objects()
+        objects = hostile_objects(namespace="default")
         for obj in objects:
             try:
-                self._api.create(PATHS[obj["kind"]], obj)
+                self._api.create(_PATHS[obj["kind"]], obj)
                 accepted += 1
             except ApiFailure as error:
                 refused += 1
@@ -149,7 +161,7 @@ class Attacks:
         self.record(attack, "peak memory", self._monitor.memory_peak)
         self._delete_hostile_objects()
         self.record(attack, "NodeClaim of an ordinary pod afterwards", self.prober.measure())
-        self.pause(5.0)
+        self.pause(_TRIM_SECONDS)
         if leader is environment.leader():
             after, _ = memory_mib(leader.pid)
             self.record(attack, "memory afterwards over before", after / before)
@@ -205,7 +217,7 @@ class Attacks:
 
     def _delete_hostile_objects(self) -> None:
         (selector,) = (f"{key}={value}" for key, value in HOSTILE.items())
-        for path in reversed(PATHS.values()):
+        for path in reversed(_PATHS.values()):
             for obj in self._api.items(f"{path}?labelSelector={selector.replace('=', '%3D')}"):
                 self._api.delete(f"{path}/{obj['metadata']['name']}")
 

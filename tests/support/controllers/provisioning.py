@@ -6,11 +6,16 @@ from typing import Any, Self
 from dovetail.codec.kube.conditions import encode_conditions
 from dovetail.controllers.provisioning import provisioner
 from dovetail.core.conditions import NODECLAIM_CONDITIONS, ConditionOwner, set_condition
+from dovetail.core.scheduling.solver import solve
+from dovetail.core.scheduling.work import ShouldStop
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import TRUE, Conditions
 from dovetail.model.kube.pod import Pod
+from dovetail.model.plan import Plan
+from dovetail.model.settings import SchedulingSettings
+from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.api_resources import DAEMON_SETS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from tests.support.controllers.environment import ControllerEnvironment
 from tests.support.kube import manifests
@@ -28,13 +33,30 @@ class ProvisioningEnvironment(ControllerEnvironment):
     def __init__(self, types: Sequence[InstanceType] = DEFAULT_TYPES) -> None:
         super().__init__()
         self.cloud.types = tuple(types)
+        self.considered: list[list[str]] = []
+        """Names of the pods that each call of the solver considered."""
+        self.steps: list[int] = []
+        """Steps of each call."""
 
     def start(self, *, pool: bool = True, **settings: Any) -> Self:
         """Start the provisioner, with one ready NodePool by default."""
         if pool:
             self.add_pool()
-        self.run(provisioner.controller, **settings)
+        self.run(lambda context: provisioner.controller(context, self._solve), **settings)
         return self
+
+    def _solve(
+        self,
+        snapshot: ClusterSnapshot,
+        settings: SchedulingSettings,
+        should_stop: ShouldStop,
+        retried: Mapping[str, int],
+    ) -> Plan:
+        plan = solve(snapshot, settings, should_stop, retried)
+        postponed = {pod.name for pod in plan.postponed}
+        self.considered.append(sorted({pod.name for pod in snapshot.pending_pods} - postponed))
+        self.steps.append(plan.steps)
+        return plan
 
     def add_pool(self, name: str = "default", *, ready: bool | None = True, **fields: Any) -> None:
         pool = manifests.pool(name, **fields)

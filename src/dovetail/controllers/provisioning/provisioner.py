@@ -31,7 +31,7 @@ from dovetail.core.provisioning import (
 from dovetail.core.scheduling.snapshot_update import merge_plans
 from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
-from dovetail.core.scheduling.work import is_complex
+from dovetail.core.scheduling.work import ShouldStop, is_complex
 from dovetail.model.karpenter.capacitybuffer import is_buffer_pod
 from dovetail.model.karpenter.condition_types import INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
@@ -40,6 +40,7 @@ from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import Node
 from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, UnschedulablePod
+from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, PODS
 from dovetail.ports.metrics import (
@@ -59,6 +60,8 @@ from dovetail.state.nodes.replacements import is_awaiting_replacement
 from dovetail.state.pods.scheduling_latency import SchedulingLatency
 from dovetail.state.pods.scheduling_retries import PodSelection, SchedulingRetries
 
+Solver = Callable[[ClusterSnapshot, SchedulingSettings, ShouldStop, Mapping[str, int]], Plan]
+"""``core.scheduling.solver.solve``."""
 RETRY_INTERVAL: Final = timedelta(seconds=10)
 """Delay before unschedulable pods are scheduled again."""
 _ISOLATED_TIMEOUT: Final = timedelta(seconds=1)
@@ -77,8 +80,9 @@ NodePools that are created together with their node class become ready within se
 class Provisioner(ControllerBase):
     """Runs one scheduling simulation at a time, for all pending pods."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, solver: Solver = solve) -> None:
         super().__init__(context)
+        self._solver = solver
         self._capacity_buffers = context.capacity_buffers
         self._assignments = context.assignments
         self._nominations = context.nominations
@@ -235,7 +239,7 @@ class Provisioner(ControllerBase):
         retried = self._retries.get_last_passes()
 
         def run() -> tuple[Plan, dict[str, str]]:
-            plan = solve(snapshot, self._settings, lambda: self._loop.now() >= end, retried)
+            plan = self._solver(snapshot, self._settings, lambda: self._loop.now() >= end, retried)
             if not plan.unschedulable:
                 return plan, {}
             return plan, find_nodepools_without_types(snapshot, self._settings.min_values_policy)
@@ -408,9 +412,9 @@ class PodSchedulingEvents(ControllerBase):
         return True
 
 
-def controller(context: ControllerContext) -> Controller:
+def controller(context: ControllerContext, solver: Solver = solve) -> Controller:
     """Return the registration of this controller."""
-    reconciler = Provisioner(context)
+    reconciler = Provisioner(context, solver)
     return Controller(
         name="provisioner",
         reconciler=reconciler,

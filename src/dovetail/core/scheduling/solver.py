@@ -88,7 +88,6 @@ from dovetail.core.scheduling.problem import usable_nodepools
 from dovetail.core.scheduling.snapshot_update import add_plan, merge_plans
 from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
 from dovetail.core.scheduling.work import (
-    ISOLATED_STEPS,
     NOT_RETRIED,
     ShouldStop,
     WorkCounter,
@@ -124,21 +123,23 @@ def solve(
 
     Pods with complex specs are isolated: each class of them is planned on its own after all
     others. With ``should_stop``, the plan may be partial: no further class is considered once
-    it returns True, and no further isolated class after ``ISOLATED_STEPS``. The rest is
+    it returns True, and no further isolated class after ``isolated_steps``. The rest is
     ``postponed``. ``retried`` has the UIDs of pods to consider after all others, with the
     number of the pass that found no node for them.
     """
     settings = settings or SchedulingSettings()
     pods = find_pods_to_schedule(snapshot)
     isolated = [pod for pod in pods if is_complex(pod.spec)]
+    work = WorkCounter(should_stop, retried=retried, class_steps=settings.class_steps)
     if not isolated:
-        return _solve_together(snapshot, settings, pods, WorkCounter(should_stop, retried=retried))
+        return _solve_together(snapshot, settings, pods, work)
     isolated_keys = {pod.key for pod in isolated}
     ordinary = [pod for pod in pods if pod.key not in isolated_keys]
-    plan = _solve_together(snapshot, settings, ordinary, WorkCounter(should_stop, retried=retried))
-    work, is_limited = WorkCounter(should_stop), should_stop is not never_stop
+    plan = _solve_together(snapshot, settings, ordinary, work)
+    work = WorkCounter(should_stop, class_steps=settings.class_steps)
+    is_limited = should_stop is not never_stop
     for pod_class in sorted(classify(isolated), key=lambda each: _latest_pass(each, retried)):
-        if (is_limited and work.steps >= ISOLATED_STEPS) or should_stop():
+        if (is_limited and work.steps >= settings.isolated_steps) or should_stop():
             plan = replace(plan, postponed=(*plan.postponed, *pod_class.pods))
         else:
             work.charge(_STEPS_PER_NODEPOOL * len(snapshot.nodepools) + len(snapshot.nodes))
@@ -176,7 +177,9 @@ def _solve_together(
         # The fleet search is weakest for few nodes in several claim states, and
         # the other packing is quick to try.
         fewest = replace(settings, packing=Packing.FEWEST)
-        alternative, _ = _plan_once(snapshot, fewest, pods, WorkCounter(work.should_stop))
+        alternative, _ = _plan_once(
+            snapshot, fewest, pods, WorkCounter(work.should_stop, class_steps=work.class_steps)
+        )
         if not alternative.postponed and _is_better(alternative, plan, settings.fewer_nodes_tolerance):
             return alternative
     return plan

@@ -20,6 +20,7 @@ from typing import Final
 from dovetail.errors import DovetailError
 from dovetail.model.kube.pod import NodeSelectorTerm, PodSpec
 from dovetail.model.plan import Constraint, UnschedulableReason
+from dovetail.model.settings import CLASS_STEPS
 
 ShouldStop = Callable[[], bool]
 """Returns True once the pass has used up its time."""
@@ -29,10 +30,6 @@ MAX_COMPLEXITY: Final = 4000
 
 Usual specs have less than 100. 60 topology rules or 60 alternatives are above.
 """
-CLASS_STEPS: Final = 40_000
-"""Steps to place one class; a step takes about 10 microseconds."""
-ISOLATED_STEPS: Final = 100_000
-"""Steps for all isolated classes of one plan, so that they take about a second."""
 _VALUES_PER_STEP: Final = 8
 """Label values that cost as much as one expression."""
 
@@ -52,9 +49,14 @@ class WorkCounter:
     """Counts the steps of one plan."""
 
     def __init__(
-        self, should_stop: ShouldStop = never_stop, *, retried: Mapping[str, int] = NOT_RETRIED
+        self,
+        should_stop: ShouldStop = never_stop,
+        *,
+        retried: Mapping[str, int] = NOT_RETRIED,
+        class_steps: int = CLASS_STEPS,
     ) -> None:
         self.should_stop = should_stop
+        self.class_steps = class_steps
         self.retried = retried
         """UID of a pod that got no node → number of its latest pass."""
         self.steps = 0
@@ -72,7 +74,7 @@ class WorkCounter:
         if self._limit is not None:
             yield
             return
-        self._limit = self.steps + CLASS_STEPS
+        self._limit = self.steps + self.class_steps
         try:
             yield
         finally:
