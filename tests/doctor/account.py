@@ -16,6 +16,8 @@ from dovetail.doctor.gather import add_aws_facts
 from dovetail.doctor.sources.iam import SPOT_ROLE
 from dovetail.eks.desired.interruption_queue import RULES
 from dovetail.eks.iam.controller_policies import controller_policies
+from dovetail.eks.iam.documents import pod_identity_trust_policy, service_trust_policy
+from dovetail.eks.iam.other_policies import queue_policy
 from dovetail.eks.plan.references import Reference, resolve_references
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
@@ -27,7 +29,6 @@ CLUSTER, REGION, NUMBER = "demo", "us-east-1", "123456789012"
 NODES, CONTROLLER = "demo-node", "demo-karpenter"
 DISCOVERY = {"karpenter.sh/discovery": CLUSTER}
 OWNED = {f"kubernetes.io/cluster/{CLUSTER}": "owned"}
-_TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 _RETRY_POLICY = RetryPolicy(
     max_throttle_retries=1, max_transient_retries=1, initial_delay=timedelta(milliseconds=5)
 )
@@ -109,12 +110,13 @@ class Account:
 
     def _roles(self) -> None:
         iam = self.iam
-        for name in (NODES, CONTROLLER):
-            iam.create_role(RoleName=name, AssumeRolePolicyDocument=_TRUST)
+        trusts = {NODES: service_trust_policy("ec2"), CONTROLLER: pod_identity_trust_policy()}
+        for name, trust in trusts.items():
+            iam.create_role(RoleName=name, AssumeRolePolicyDocument=_text(trust))
         add_managed_policies()
         for policy in _MANAGED:
             iam.attach_role_policy(RoleName=NODES, PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
-        iam.create_role(RoleName=SPOT_ROLE, AssumeRolePolicyDocument=_TRUST)
+        iam.create_role(RoleName=SPOT_ROLE, AssumeRolePolicyDocument=_text(service_trust_policy("spot")))
         documents = controller_policies(
             cluster=CLUSTER,
             cluster_arn=f"arn:aws:eks:{REGION}:{NUMBER}:cluster/{CLUSTER}",
@@ -141,9 +143,9 @@ class Account:
         self.iam.detach_role_policy(RoleName=CONTROLLER, PolicyArn=arn)
 
     def _queue(self) -> None:
-        url = self.sqs.create_queue(QueueName=CLUSTER)["QueueUrl"]
-        self.queue_url = url
         arn = f"arn:aws:sqs:{REGION}:{NUMBER}:{CLUSTER}"
+        policy = {"Policy": _text(queue_policy(arn))}
+        self.queue_url = self.sqs.create_queue(QueueName=CLUSTER, Attributes=policy)["QueueUrl"]
         for short, source, detail in RULES:
             pattern = {"source": [source], "detail-type": [detail]}
             self.events.put_rule(Name=f"demo-{short}", EventPattern=json.dumps(pattern))
@@ -227,7 +229,12 @@ class Account:
 
 
 def _resolve(reference: Reference) -> str:
-    return {"account": NUMBER, "region": REGION, "partition": "aws", "dns-suffix": "aws"}[reference.attribute]
+    values = {"account": NUMBER, "region": REGION, "partition": "aws", "dns-suffix": "amazonaws.com"}
+    return values[reference.attribute]
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(resolve_references(document, _resolve))
 
 
 class Calls:

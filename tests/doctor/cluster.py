@@ -28,13 +28,39 @@ def condition(kind: str, status: str = "True", *, since: str = "", **more: str) 
     return {"type": kind, "status": status, "lastTransitionTime": since or ago(hours=5), **more}
 
 
-class Cluster:
-    """Objects of the cluster; tests break single ones."""
+class ServedObjects:
+    """Objects behind an API server, with the kinds that the simulated one lacks."""
 
-    def __init__(self, instance: str) -> None:
+    def __init__(self) -> None:
         self.api = ApiServer(now=lambda: NOW)
         self.extra_objects: dict[Resource, list[Raw]] = {kind: [] for kind in EXTRA_KINDS}
         self.metrics = ["karpenter_build_info 1"]
+
+    def put(self, kind: Resource, obj: Raw) -> None:
+        """Create an object with its status."""
+        namespace = obj["metadata"].get("namespace", "")
+        names = {item["metadata"]["name"] for item in self.api.list(kinds.NAMESPACES).items}
+        if namespace and namespace not in names:
+            self.api.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
+        created = self.api.create(kind, obj, namespace)
+        if "status" in obj and kind.has_status:
+            self.api.update(kind, {**thaw(created), "status": obj["status"]}, subresource="status")
+
+    def change(self, kind: Resource, name: str, edit: Callable[[Raw], None], namespace: str = "") -> None:
+        """Update an object with its status."""
+        obj = thaw(self.api.get(kind, name, namespace))
+        edit(obj)
+        status = obj.get("status")
+        updated = self.api.update(kind, obj)
+        if status is not None and kind.has_status:
+            self.api.update(kind, {**thaw(updated), "status": status}, subresource="status")
+
+
+class Cluster(ServedObjects):
+    """Objects of the cluster; tests break single ones."""
+
+    def __init__(self, instance: str) -> None:
+        super().__init__()
         self.instance = instance
         for number in (1, 2):
             self.put(kinds.NODES, a_node(f"managed-{number}"))
@@ -42,6 +68,7 @@ class Cluster:
         self._controller()
         self._dns()
         self.put(kinds.DAEMON_SETS, a_daemon_set("aws-node"))
+        self.put(kinds.DAEMON_SETS, a_daemon_set("eks-pod-identity-agent"))
         self.put(kinds.EC2_NODE_CLASSES, a_class())
         self.put(kinds.NODE_POOLS, a_pool())
         self.put(kinds.NODE_CLAIMS, a_claim("default-1", instance, "launched"))
@@ -66,25 +93,6 @@ class Cluster:
         for number in (1, 2):
             pod = a_pod(f"coredns-{number}", "kube-system", f"managed-{number}", labels)
             self.put(kinds.PODS, pod)
-
-    def put(self, kind: Resource, obj: Raw) -> None:
-        """Create an object with its status."""
-        namespace = obj["metadata"].get("namespace", "")
-        names = {item["metadata"]["name"] for item in self.api.list(kinds.NAMESPACES).items}
-        if namespace and namespace not in names:
-            self.api.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
-        created = self.api.create(kind, obj, namespace)
-        if "status" in obj and kind.has_status:
-            self.api.update(kind, {**thaw(created), "status": obj["status"]}, subresource="status")
-
-    def change(self, kind: Resource, name: str, edit: Callable[[Raw], None], namespace: str = "") -> None:
-        """Update an object with its status."""
-        obj = thaw(self.api.get(kind, name, namespace))
-        edit(obj)
-        status = obj.get("status")
-        updated = self.api.update(kind, obj)
-        if status is not None and kind.has_status:
-            self.api.update(kind, {**thaw(updated), "status": status}, subresource="status")
 
     def pool(self, edit: Callable[[Raw], None]) -> None:
         self.change(kinds.NODE_POOLS, "default", lambda pool: edit(pool["spec"]))

@@ -17,7 +17,7 @@ from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.connection import resource_path
 from dovetail.simulator.rest.sandbox import encode_kubeconfig
 from dovetail.simulator.rest.server import Server
-from tests.doctor.cluster import NOW, Cluster
+from tests.doctor.cluster import NOW, ServedObjects
 
 T = TypeVar("T")
 _TOKEN = "let-me-in"  # noqa: S105 - for tests
@@ -26,7 +26,7 @@ _TOKEN = "let-me-in"  # noqa: S105 - for tests
 class DoctorServer(Server):
     """Simulated API server with the kinds and metrics that only the doctor reads."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ServedObjects) -> None:
         super().__init__(cluster.api, token=_TOKEN, now=lambda: NOW)
         self._cluster = cluster
         self.requests: list[tuple[str, str]] = []
@@ -44,7 +44,7 @@ class DoctorServer(Server):
 
 
 @asynccontextmanager
-async def serve(cluster: Cluster) -> AsyncIterator[tuple[DoctorServer, RestConfig]]:
+async def serve(cluster: ServedObjects) -> AsyncIterator[tuple[DoctorServer, RestConfig]]:
     """Serve the cluster; yields the server and access to it."""
     server = DoctorServer(cluster)
     port = await server.start()
@@ -59,7 +59,7 @@ async def serve(cluster: Cluster) -> AsyncIterator[tuple[DoctorServer, RestConfi
 
 
 @contextmanager
-def serve_in_thread(cluster: Cluster) -> Iterator[dict[str, Any]]:
+def serve_in_thread(cluster: ServedObjects) -> Iterator[dict[str, Any]]:
     """Serve the cluster in a thread, for other processes; yields a kubeconfig."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)
@@ -79,7 +79,7 @@ def serve_in_thread(cluster: Cluster) -> Iterator[dict[str, Any]]:
         loop.close()
 
 
-async def gather_kubernetes(cluster: Cluster, given: InitialFacts) -> Facts:
+async def gather_kubernetes(cluster: ServedObjects, given: InitialFacts) -> Facts:
     """Return the facts from Kubernetes, gathered as by the command."""
     async with serve(cluster) as (_, access):
         connection = open_connection(access)

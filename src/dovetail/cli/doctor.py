@@ -32,7 +32,10 @@ _HEADS = {
 }
 
 
-@click.command(epilog="Exit codes: 0 no findings; 1 bad input, or no check could run; 2 findings.")
+@click.command(
+    epilog="Exit codes: 0 no findings, or only advice; 1 bad input, or no check could run; 2 something is "
+    "broken or at risk. With --strict advice counts, too."
+)
 @click.option("-f", "--filename", "file", metavar="PATH", help="The cluster.yaml; - for stdin.")
 @click.option(
     "--kubeconfig",
@@ -60,6 +63,7 @@ _HEADS = {
 )
 @click.option("--no-kubernetes", is_flag=True, help="Do not read from Kubernetes.")
 @click.option("--no-aws", is_flag=True, help="Do not read from AWS.")
+@click.option("--strict", is_flag=True, help="Exit with 2 if there is advice, too.")
 @click.option("--only", multiple=True, metavar="CODE", help="Run only this check. May be repeated.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def doctor(
@@ -72,6 +76,7 @@ def doctor(
     plan: Path | None,
     no_kubernetes: bool,
     no_aws: bool,
+    strict: bool,
     only: tuple[str, ...],
     output: str,
 ) -> None:
@@ -102,7 +107,7 @@ def doctor(
         )
         raise DovetailError(f"no check could run: {reasons}")
     _show(output, report, facts.cluster)
-    if report.findings:
+    if any(strict or finding.severity is not Severity.ADVICE for finding in report.findings):
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 

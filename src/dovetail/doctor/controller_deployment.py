@@ -122,8 +122,8 @@ def controllers(facts: Facts) -> Iterator[Controller]:
 
 
 def controller_of(facts: Facts) -> Controller | None:
-    """Return the controller; the first by name if there are several."""
-    candidates = sorted(controllers(facts), key=lambda item: (item.namespace, item.name))
+    """Return the controller; of several, the first by name that is not scaled to zero."""
+    candidates = sorted(controllers(facts), key=lambda item: (item.replicas == 0, item.namespace, item.name))
     return candidates[0] if candidates else None
 
 

@@ -25,12 +25,16 @@ class Part(StrEnum):
     METRICS = "the controller's metrics"
     TYPES = "the region's instance types"
     CLUSTER = "the cluster in EKS"
+    CLUSTER_NAME = "the names of clusters in EKS"
     ACCESS = "access entries in EKS"
     POD_IDENTITIES = "Pod Identity associations in EKS"
     NODE_ROLES = "the nodes' roles in IAM"
     CONTROLLER_ROLE = "the controller's role in IAM"
+    CONTROLLER_IDENTITY = "the controller's identity in AWS"
+    OIDC_PROVIDERS = "OIDC providers in IAM"
     SPOT_ROLE = "the service-linked role of spot"
     NETWORK = "subnets and security groups"
+    CLUSTER_GROUPS = "the security groups of the control plane"
     ROUTES = "route tables"
     ENDPOINTS = "VPC endpoints"
     INSTANCES = "EC2 instances, interfaces and launch templates"
@@ -55,6 +59,8 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     """Names of attached managed policies, including those of AWS."""
     documents: Mapping[str, Raw] = {}
     """Policy name → document, for inline and customer managed policies."""
+    trust: Raw = {}
+    """Trust policy: the principals that may assume it."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,17 +77,25 @@ class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
     account: str = ""
     partition: str = "aws"
     cluster: Raw = {}
+    cluster_exists: bool = True
+    """False if EKS has no cluster of this name."""
     access_entries: Mapping[str, Raw] = {}
     """Principal ARN → access entry."""
     pod_identities: tuple[Raw, ...] = ()
     node_roles: Mapping[str, Role | None] = {}
     """EC2NodeClass → role of its nodes; None if it does not exist."""
     controller_role: Role | None = None
+    missing_controller_role: str = ""
+    """Name of the controller's role if IAM does not have it."""
+    oidc_providers: tuple[str, ...] = ()
+    """ARNs of the account's OIDC providers."""
     spot_role: bool = True
     subnets: Mapping[str, tuple[Raw, ...]] = {}
     """EC2NodeClass → subnets that its terms select."""
     groups: Mapping[str, tuple[Raw, ...]] = {}
     """EC2NodeClass → security groups that its terms select."""
+    cluster_groups: tuple[Raw, ...] = ()
+    """Security groups of the control plane's network interfaces."""
     route_tables: tuple[Raw, ...] = ()
     endpoints: tuple[str, ...] = ()
     """Names of services: ``com.amazonaws.us-east-1.sts``."""

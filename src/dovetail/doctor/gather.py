@@ -117,7 +117,8 @@ async def add_aws_facts(facts: Facts, aws: AwsSession | str) -> Facts:
 def query(facts: Facts) -> AwsQuery:
     """Return the names to look up in AWS."""
     controller, spec = controller_of(facts), facts.files.spec
-    role = controller.role_arn.rpartition("/")[2] if controller is not None else ""
+    role_arn = controller.role_arn if controller is not None else ""
+    role = role_arn.rpartition("/")[2]
     queue = controller.setting("INTERRUPTION_QUEUE") if controller is not None else ""
     if controller is None and spec is not None:
         role = Names.from_config(spec).controller_role
@@ -128,6 +129,7 @@ def query(facts: Facts) -> AwsQuery:
         namespace=controller.namespace if controller is not None else "",
         service_account=controller.service_account if controller is not None else "",
         controller_role=role,
+        controller_account=role_arn.split(":")[4] if role_arn.count(":") >= 5 else "",
         queue=queue,
     )
 

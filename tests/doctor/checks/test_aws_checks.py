@@ -70,7 +70,8 @@ def controller_may_not_pass_roles(account: Account, cluster: Cluster) -> None:
 
 @finds("I6")
 def controller_may_not_pass_the_node_role(account: Account, cluster: Cluster) -> None:
-    account.iam.create_role(RoleName="own", AssumeRolePolicyDocument="{}")
+    trust = account.iam.get_role(RoleName=NODES)["Role"]["AssumeRolePolicyDocument"]
+    account.iam.create_role(RoleName="own", AssumeRolePolicyDocument=json.dumps(trust))
     for policy in ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"):
         arn = f"arn:aws:iam::aws:policy/{policy}"
         account.iam.attach_role_policy(RoleName="own", PolicyArn=arn)
@@ -274,5 +275,6 @@ def test_controller_without_a_role_skips_the_checks_of_its_policy(
 
     report = run_checks(gather_all(account, cluster))
 
-    assert {check.code for check in report.skipped} == {"I4", "I6", "I10"}
+    assert {finding.code for finding in report.findings} == {"I12"}
+    assert {check.code for check in report.skipped} == {"I4", "I6", "I10", "I13", "I15"}
     assert "no Pod Identity association" in report.skipped[0].missing[0].why

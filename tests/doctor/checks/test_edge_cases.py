@@ -104,8 +104,8 @@ def test_cluster_without_coredns_pods_has_no_dns_deadlock(healthy: Facts) -> Non
 def test_administrator_lacks_no_permission(healthy: Facts) -> None:
     old = healthy.aws.controller_role
     assert old is not None
-    bare = Role(name=old.name, arn=old.arn)
-    admin = Role(name=old.name, arn=old.arn, attached=("AdministratorAccess",))
+    bare = Role(name=old.name, arn=old.arn, trust=old.trust)
+    admin = Role(name=old.name, arn=old.arn, attached=("AdministratorAccess",), trust=old.trust)
 
     assert {"I4", "I6"} <= _codes(_controller_role(healthy, bare))
     assert _codes(_controller_role(healthy, admin)) == set()
@@ -121,6 +121,7 @@ def test_minimal_worker_node_policy_is_enough(healthy: Facts) -> None:
                 "AmazonEKS_CNI_Policy",
                 "AmazonEC2ContainerRegistryFullAccess",
             ),
+            trust=role.trust,
         )
         for name, role in healthy.aws.node_roles.items()
         if role is not None

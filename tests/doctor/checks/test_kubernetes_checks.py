@@ -180,7 +180,11 @@ def controller_outside_kube_system_has_no_flow_schema(cluster: Cluster) -> None:
 
 def _move_controller(cluster: Cluster) -> None:
     cluster.api.delete(kinds.DEPLOYMENTS, "karpenter", "kube-system")
-    cluster.put(kinds.DEPLOYMENTS, a_controller("karpenter"))
+    deployment = a_controller("karpenter")
+    # The association is for kube-system; this controller has credentials of its own.
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    container["env"].append({"name": "AWS_WEB_IDENTITY_TOKEN_FILE", "value": "/token"})
+    cluster.put(kinds.DEPLOYMENTS, deployment)
     cluster.put(kinds.PODS, a_pod("karpenter-1", "karpenter", "managed-1", _CONTROLLER))
 
 
@@ -311,7 +315,7 @@ def consolidation_times_out(cluster: Cluster) -> None:
     cluster.metrics.append(f'{name}{{consolidation_type="multi"}} 12')
 
 
-@finds("D2")
+@finds("D2", "K17")
 def deleted_nodeclaim_has_a_finalizer_and_no_controller(cluster: Cluster) -> None:
     for number in (1, 2):
         cluster.api.delete(kinds.PODS, f"karpenter-{number}", "kube-system")

@@ -69,7 +69,7 @@ def test_guide_lists_every_aws_call() -> None:
 def test_codes_are_unique_and_no_text_is_empty() -> None:
     codes = [check.code for check in CHECKS]
 
-    assert len(set(codes)) == len(codes) == 50
+    assert len(set(codes)) == len(codes) == 65
     assert all(check.detection and check.remedy and check.title for check in CHECKS)
 
 

@@ -48,6 +48,7 @@ AWS_CALLS = {
     "ListAttachedRolePolicies",
     "ListGrants",
     "ListInstanceProfiles",
+    "ListOpenIDConnectProviders",
     "ListPodIdentityAssociations",
     "ListRolePolicies",
     "ListRuleNamesByTarget",

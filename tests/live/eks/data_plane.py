@@ -1,4 +1,4 @@
-"""Data plane of EKS clusters: node groups, Fargate profiles and CoreDNS."""
+"""Data plane of EKS clusters: node groups, Fargate profiles, CoreDNS and the Pod Identity agent."""
 
 import json
 from typing import Any
@@ -12,6 +12,8 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_S
 _COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
 _DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 _DNS_SERVICE = "/api/v1/namespaces/kube-system/services/kube-dns"
+_AGENT = "eks-pod-identity-agent"
+_AGENT_PATH = f"/apis/apps/v1/namespaces/kube-system/daemonsets/{_AGENT}"
 
 
 class DataPlane:
@@ -22,25 +24,33 @@ class DataPlane:
         self._api = api
         self._kubelets = kubelets
         self._dns = ""
+        self._has_agent = False
         self._nodes: set[str] = set()
         """Names of the nodes of node groups and Fargate profiles."""
 
     def reconcile(self, pods: list[Raw]) -> None:
-        """Create and delete nodes and CoreDNS to match EKS."""
+        """Create and delete nodes, CoreDNS and the agent to match EKS."""
         desired: dict[str, tuple[Raw, dict[str, str]]] = {}
         dns: Raw | None = None
+        wants_agent = False
         for cluster, parts in self._eks.seen().values():
             for group in parts["node-groups"].values():
                 desired |= _node_group_nodes(group, cluster["region"])
             for profile in parts["fargate-profiles"].values():
                 desired |= self._fargate_nodes(profile, pods, f"{cluster['region']}a")
             dns = parts["addons"].get("coredns", dns)
+            wants_agent |= _AGENT in parts["addons"]
         for node, resources in desired.values():
             self._kubelets.join(node, resources)
         for name in self._nodes - desired.keys():
             self._kubelets.leave(name)
         self._nodes = set(desired)
         self._reconcile_dns(dns)
+        if wants_agent and not self._has_agent:
+            self._api.request("APPLY", _AGENT_PATH, _agent())
+        if self._has_agent and not wants_agent:
+            self._api.delete(_AGENT_PATH)
+        self._has_agent = wants_agent
 
     def _fargate_nodes(self, profile: Raw, pods: list[Raw], zone: str) -> dict[str, tuple[Raw, Any]]:
         """Return a node for each pod of a profile, and bind pending pods to theirs."""
@@ -113,6 +123,32 @@ def _coredns(settings: Raw) -> Raw:
             "template": {"metadata": meta, "spec": pod},
         },
     }
+
+
+def _agent() -> Raw:
+    labels = {"app.kubernetes.io/name": _AGENT}
+    pod = {
+        "hostNetwork": True,
+        "containers": [{"name": _AGENT, "image": f"registry.example.com/{_AGENT}:1"}],
+        # Like the add-on's: every node except Fargate's.
+        "affinity": {"nodeAffinity": _not_on_fargate()},
+        "tolerations": [{"operator": "Exists"}],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": _AGENT, "namespace": "kube-system", "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def _not_on_fargate() -> Raw:
+    expression = {"key": _COMPUTE_TYPE, "operator": "NotIn", "values": ["fargate"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": terms}
 
 
 def _dns_service() -> Raw:

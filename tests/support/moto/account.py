@@ -125,7 +125,13 @@ class MotoAccount:
     def _create_cluster(self, config: ClusterConfig) -> None:
         """Create the existing cluster of an example."""
         iam = self.client("iam")
-        iam.create_role(RoleName="platform-one-worker", AssumeRolePolicyDocument="{}")
+        by_ec2 = {
+            "Effect": "Allow",
+            "Principal": {"Service": "ec2.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+        trust = json.dumps({"Version": "2012-10-17", "Statement": [by_ec2]})
+        iam.create_role(RoleName="platform-one-worker", AssumeRolePolicyDocument=trust)
         iam.create_policy(
             PolicyName="platform-boundary",
             PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [_ANYTHING]}),
@@ -139,7 +145,18 @@ class MotoAccount:
             roleArn="arn:aws:iam::123456789012:role/another",
             resourcesVpcConfig={"subnetIds": subnets},
         )
-        self.client("eks").describe_cluster(name=config.name)
+        cluster = self.client("eks").describe_cluster(name=config.name)["cluster"]
+        iam.create_open_id_connect_provider(
+            Url=cluster["identity"]["oidc"]["issuer"], ClientIDList=["sts.amazonaws.com"]
+        )
+        tags = {"karpenter.sh/discovery": "platform-one", "kubernetes.io/cluster/platform-one": "owned"}
+        tag_list = [{"Key": key, "Value": value} for key, value in tags.items()]
+        ec2.create_security_group(
+            GroupName="platform-one-nodes",
+            Description="nodes",
+            VpcId=cluster["resourcesVpcConfig"]["vpcId"],
+            TagSpecifications=[{"ResourceType": "security-group", "Tags": tag_list}],
+        )
 
 
 class Clients(boto3.Session):

@@ -9,6 +9,7 @@ from dovetail.doctor.check import controller_check
 from dovetail.doctor.controller_deployment import Controller, pods_of, variables
 from dovetail.doctor.facts import Facts, Part, Raw
 from dovetail.doctor.finding import Severity, Symptom, merge_patch
+from dovetail.doctor.iam_policies import RequestContext, allowing, is_allowed, principals
 from dovetail.doctor.object_fields import (
     belongs_to_nodepool,
     get_field,
@@ -208,6 +209,62 @@ def _matches(patterns: Any, value: str) -> bool:
         value.startswith(str(pattern.get("prefix", value))) if isinstance(pattern, dict) else pattern == value
         for pattern in (patterns if isinstance(patterns, list) else [])
     )
+
+
+_EVENTS: Final = "events.amazonaws.com"
+
+
+@controller_check(
+    code="K15",
+    title="interruption queue rejects events",
+    severity=Severity.RISK,
+    detection="policy of the interruption queue, for each EventBridge rule that targets it",
+    remedy="let EventBridge send to the queue",
+    needs=(Part.QUEUE,),
+)
+def queue_rejects_events(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield a queue whose policy does not allow the rules that target it."""
+    queue = facts.aws.queue
+    if queue is None or not facts.aws.rules:
+        return  # K8 reports these.
+    arn = str(queue.get("QueueArn") or "")
+    try:
+        policy = json.loads(str(queue.get("Policy") or "{}"))
+    except ValueError:
+        policy = {}
+    rejected = [
+        str(rule.get("Name"))
+        for rule in facts.aws.rules
+        if not _may_send(policy, arn, str(rule.get("Arn") or ""), facts.aws.account)
+    ]
+    if not rejected:
+        return
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": _EVENTS},
+        "Action": "sqs:SendMessage",
+        "Resource": arn,
+    }
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    attributes = json.dumps({"Policy": document})
+    name = arn.rpartition(":")[2]
+    yield Symptom(
+        about=f"queue/{name}",
+        seen=f"its policy does not allow sqs:SendMessage to {_EVENTS} for {join_names(rejected)}",
+        wrong="no interruption arrives; spot instances are interrupted without a drain",
+        fix=f"aws sqs set-queue-attributes --queue-url $(aws sqs get-queue-url --queue-name {name} "
+        f"--query QueueUrl --output text) --attributes '{attributes}'",
+    )
+
+
+def _may_send(policy: Raw, queue: str, rule: str, account: str) -> bool:
+    context = RequestContext({"aws:SourceArn": rule, "aws:SourceAccount": account})
+    statements = [
+        {key: value for key, value in statement.items() if key != "Principal"}
+        for statement in allowing([policy], "sqs:SendMessage")
+        if not {_EVENTS, "*"}.isdisjoint(principals(statement))
+    ]
+    return is_allowed([{"Statement": statements}], "sqs:SendMessage", queue, context)
 
 
 _HANDLER = "aws-node-termination-handler"

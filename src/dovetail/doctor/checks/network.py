@@ -351,3 +351,98 @@ def vpc_endpoints(facts: Facts) -> Iterator[Symptom]:
             fix=f"aws ec2 create-vpc-endpoint --vpc-id {vpc} --vpc-endpoint-type Interface "
             f"--service-name {service_name} --subnet-ids {' '.join(isolated)}  # and so on for each",
         )
+
+
+_HTTPS: Final = 443
+_TARGETS: Final = ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs")
+
+
+@check(
+    code="N9",
+    title="nodes cannot reach the control plane",
+    severity=Severity.BROKEN,
+    detection="egress of the security groups of each EC2NodeClass, and ingress of the control plane's groups",
+    remedy="allow port 443 out of the nodes' group, and into the cluster's group",
+    needs=(EC2_NODE_CLASSES, Part.NETWORK, Part.CLUSTER, Part.CLUSTER_GROUPS),
+)
+def unreachable_control_plane(facts: Facts) -> Iterator[Symptom]:
+    """Yield node classes whose groups let no HTTPS out, or that the control plane rejects."""
+    for name, groups in sorted(facts.aws.groups.items()):
+        ids = [str(group["GroupId"]) for group in groups]
+        if not groups:
+            continue  # N3 reports it.
+        if not any(_opens_https(rule) for group in groups for rule in get_list(group, "IpPermissionsEgress")):
+            yield Symptom(
+                about=f"EC2NodeClass/{name}",
+                seen=f"no egress rule of {join_names(ids)} allows TCP port {_HTTPS}",
+                wrong="kubelets reach neither the API server nor registries; nodes never join",
+                fix=f"aws ec2 authorize-security-group-egress --group-id {ids[0]} --protocol=-1 "
+                "--cidr 0.0.0.0/0",
+            )
+        elif not _accepted_by_cluster(facts, ids):
+            cluster_group = str(facts.aws.cluster_groups[0]["GroupId"])
+            yield Symptom(
+                about=f"EC2NodeClass/{name}",
+                seen=f"no group of the control plane accepts TCP port {_HTTPS} from {join_names(ids)}",
+                wrong="kubelets do not reach the API server's private endpoint; nodes never join",
+                fix=f"aws ec2 authorize-security-group-ingress --group-id {cluster_group} --protocol tcp "
+                f"--port {_HTTPS} --source-group {ids[0]}",
+            )
+
+
+def _accepted_by_cluster(facts: Facts, node_groups: list[str]) -> bool:
+    """Return False if the private endpoint is in use and accepts none of the groups."""
+    if not get_field(facts.aws.cluster, "resourcesVpcConfig", "endpointPrivateAccess"):
+        return True
+    if not facts.aws.cluster_groups:
+        return True
+    # The cluster's own group accepts its members.
+    if not {str(group["GroupId"]) for group in facts.aws.cluster_groups}.isdisjoint(node_groups):
+        return True
+    for group in facts.aws.cluster_groups:
+        for rule in get_list(group, "IpPermissions"):
+            sources = {str(pair.get("GroupId")) for pair in get_list(rule, "UserIdGroupPairs")}
+            by_address = any(get_list(rule, target) for target in _TARGETS[:3])
+            if _opens_https(rule) and (by_address or not sources.isdisjoint(node_groups)):
+                return True
+    return False
+
+
+def _opens_https(rule: Raw) -> bool:
+    """Return True if a rule covers HTTPS to or from anything."""
+    if not any(get_list(rule, target) for target in _TARGETS):
+        return False
+    if rule.get("IpProtocol") == "-1":
+        return True
+    low, high = rule.get("FromPort", 0), rule.get("ToPort", 65535)
+    return rule.get("IpProtocol") in ("tcp", "6") and low <= _HTTPS <= high
+
+
+@check(
+    code="N10",
+    title="subnet or security group in another VPC",
+    severity=Severity.BROKEN,
+    detection="VPC of the subnets and groups of each EC2NodeClass against the cluster's",
+    remedy="select those of the cluster's VPC",
+    needs=(EC2_NODE_CLASSES, Part.NETWORK, Part.CLUSTER),
+)
+def other_vpc(facts: Facts) -> Iterator[Symptom]:
+    """Yield node classes that select resources outside of the cluster's VPC."""
+    vpc = str(get_field(facts.aws.cluster, "resourcesVpcConfig", "vpcId") or "")
+    for selected, key, terms in (
+        (facts.aws.subnets, "SubnetId", "subnetSelectorTerms"),
+        (facts.aws.groups, "GroupId", "securityGroupSelectorTerms"),
+    ):
+        for name, resources in sorted(selected.items()):
+            outside = [
+                f"{resource[key]} in {resource['VpcId']}"
+                for resource in resources
+                if vpc and resource.get("VpcId", vpc) != vpc
+            ]
+            if outside:
+                yield Symptom(
+                    about=f"EC2NodeClass/{name}",
+                    seen=f"{terms} select {join_names(outside)}; the cluster is in {vpc}",
+                    wrong="EC2 rejects launches that mix VPCs, and nodes elsewhere cannot join",
+                    fix=f"kubectl edit ec2nodeclass {name}  # {terms}; or remove the tag from them",
+                )

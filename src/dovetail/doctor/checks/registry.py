@@ -3,11 +3,33 @@
 from typing import Final
 
 from dovetail.doctor.check import Check
-from dovetail.doctor.checks import controller, crds, iam, network, nodepools, nodes, teardown, terraform
+from dovetail.doctor.checks import (
+    controller,
+    crds,
+    iam,
+    identity,
+    installation,
+    network,
+    nodepools,
+    nodes,
+    teardown,
+    terraform,
+)
 
 _AREAS: Final = "INKTPD"
 """First letters of codes: IAM, network, Kubernetes, Terraform, NodePools, deletion."""
-_MODULES: Final = (iam, network, controller, crds, nodes, nodepools, terraform, teardown)
+_MODULES: Final = (
+    iam,
+    identity,
+    network,
+    controller,
+    installation,
+    crds,
+    nodes,
+    nodepools,
+    terraform,
+    teardown,
+)
 
 CHECKS: Final[tuple[Check, ...]] = tuple(
     sorted(

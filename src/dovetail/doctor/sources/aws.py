@@ -37,12 +37,16 @@ async def _queue(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
 
 READERS: Final[Mapping[Part, Callable[[ReadOnlyAws, AwsQuery], Awaitable[AwsFields]]]] = {
     Part.CLUSTER: eks.cluster,
+    Part.CLUSTER_NAME: eks.cluster_exists,
     Part.ACCESS: eks.access,
     Part.POD_IDENTITIES: eks.pod_identities,
     Part.NODE_ROLES: iam.node_roles,
     Part.CONTROLLER_ROLE: iam.controller_role,
+    Part.CONTROLLER_IDENTITY: iam.controller_identity,
+    Part.OIDC_PROVIDERS: iam.oidc_providers,
     Part.SPOT_ROLE: iam.spot_role,
     Part.NETWORK: ec2.network,
+    Part.CLUSTER_GROUPS: ec2.cluster_groups,
     Part.ROUTES: ec2.routes,
     Part.ENDPOINTS: ec2.endpoints,
     Part.INSTANCES: ec2.instances,

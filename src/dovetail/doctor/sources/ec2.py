@@ -25,6 +25,18 @@ async def network(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     return {"subnets": subnets, "groups": groups}
 
 
+async def cluster_groups(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the security groups of the control plane's network interfaces."""
+    response = await account.request("eks", "DescribeCluster", name=query.cluster)
+    network = response["cluster"].get("resourcesVpcConfig") or {}
+    ids = {*(network.get("securityGroupIds") or ()), network.get("clusterSecurityGroupId") or ""} - {""}
+    if not ids:
+        return {}
+    filters: Filters = [{"Name": "group-id", "Values": sorted(ids)}]
+    groups = await account.list_items("ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=filters)
+    return {"cluster_groups": groups}
+
+
 async def _selected(
     account: ReadOnlyAws, resources: str, key: str, queries: Sequence[Filters]
 ) -> tuple[Any, ...]:

@@ -13,6 +13,17 @@ async def cluster(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     return {"cluster": response["cluster"]}
 
 
+async def cluster_exists(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read whether EKS has a cluster of this name."""
+    try:
+        await cluster(account, query)
+    except AwsError as error:
+        if error.kind is ErrorKind.NOT_FOUND:
+            return {"cluster_exists": False}
+        raise
+    return {}
+
+
 async def access(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     """Read the access entries; with CONFIG_MAP authentication there are none."""
     response = await account.request("eks", "DescribeCluster", name=query.cluster)

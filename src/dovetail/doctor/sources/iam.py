@@ -42,14 +42,7 @@ async def _role_name(account: ReadOnlyAws, node_class: NodeClassQuery) -> str:
 
 async def controller_role(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     """Read the controller's role, by annotation or Pod Identity association."""
-    name = query.controller_role
-    if not name:
-        for association in await associations(account, query.cluster):
-            if (association.get("namespace"), association.get("serviceAccount")) == (
-                query.namespace,
-                query.service_account,
-            ):
-                name = str(association["roleArn"]).rpartition("/")[2]
+    name = await _controller_role_name(account, query)
     if not name:
         raise AwsError(
             "GetRole",
@@ -61,6 +54,41 @@ async def controller_role(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     if controller_role is None:
         raise AwsError("GetRole", "NoSuchEntity", f"there is no role {name}")
     return {"controller_role": controller_role}
+
+
+async def controller_identity(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read whether the controller's role exists; a role that is not named is not missing."""
+    name = await _controller_role_name(account, query)
+    if not name or await role(account, name) is not None:
+        return {}
+    return {"missing_controller_role": name}
+
+
+async def _controller_role_name(account: ReadOnlyAws, query: AwsQuery) -> str:
+    """Return the name of the controller's role, or an empty string."""
+    if query.controller_role:
+        identity = await account.request("sts", "GetCallerIdentity")
+        if query.controller_account not in ("", identity["Account"]):
+            raise AwsError(
+                "GetRole",
+                "AccessDenied",
+                f"role {query.controller_role} is in account {query.controller_account}, "
+                f"and the credentials are for {identity['Account']}",
+            )
+        return query.controller_role
+    for association in await associations(account, query.cluster):
+        if (association.get("namespace"), association.get("serviceAccount")) == (
+            query.namespace,
+            query.service_account,
+        ):
+            return str(association["roleArn"]).rpartition("/")[2]
+    return ""
+
+
+async def oidc_providers(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the ARNs of the account's OIDC providers."""
+    providers = await account.list_items("iam", "ListOpenIDConnectProviders", "OpenIDConnectProviderList")
+    return {"oidc_providers": tuple(str(provider["Arn"]) for provider in providers)}
 
 
 async def spot_role(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
@@ -114,6 +142,7 @@ async def role(account: ReadOnlyAws, name: str) -> Role | None:
         arn=response["Role"]["Arn"],
         attached=tuple(policy["PolicyName"] for policy in attached),
         documents=documents,
+        trust=_document(response["Role"].get("AssumeRolePolicyDocument") or {}),
     )
 
 

@@ -48,6 +48,8 @@ class AwsQuery(msgspec.Struct, frozen=True, kw_only=True):
     service_account: str = ""
     controller_role: str = ""
     """Name of the controller's role; empty to look up its Pod Identity association."""
+    controller_account: str = ""
+    """Account of that role, if its ARN is known."""
     queue: str = ""
 
 
