@@ -122,16 +122,18 @@ def place_all(placer: Placer, early: Sequence[Sequence[PodClass]] = ()) -> None:
                 _place_in_time(placer, pod_class)
         placer.open_fleets()
     # Pods with self anti-affinity fix the number of nodes. They come first; then the
-    # open claims are sized for the dependent classes that will join them.
-    for pod_class in order:
-        if _has_self_anti_affinity(placer, pod_class):
-            _place_in_time(placer, pod_class)
-    dependent = [
+    # open claims are sized for the classes that will join them.
+    apart = [pod_class for pod_class in order if _has_self_anti_affinity(placer, pod_class)]
+    for pod_class in apart:
+        _place_in_time(placer, pod_class)
+    order = _placement_order(placer, by_size=True) if apart else order
+    joining = [
         pod_class
         for pod_class in order
-        if pod_class.unplaced and not placer.compile_class(pod_class, 0).is_independent
+        if pod_class.unplaced
+        and (not placer.compile_class(pod_class, 0).is_independent or _follows_in_domain(placer, pod_class))
     ]
-    problem.packer.presize_claims(problem.total_requests(dependent))
+    problem.packer.presize_claims(problem.total_requests(joining))
     progress = True
     while progress:
         before = _count_unplaced(order) + placer.deferred.count_pods()
@@ -207,7 +209,7 @@ def _has_self_anti_affinity(placer: Placer, pod_class: PodClass) -> bool:
     )
 
 
-def _placement_order(placer: Placer) -> list[PodClass]:
+def _placement_order(placer: Placer, *, by_size: bool = False) -> list[PodClass]:
     """Return the classes in placement order.
 
     1. Retried pods last: they must not take the time of others.
@@ -217,6 +219,9 @@ def _placement_order(placer: Placer) -> list[PodClass]:
     5. Largest share of all requests first, as in best-fit decreasing.
     6. Of equal requests: hostname rules, other topology, none.
 
+    With ``by_size``, 2 and 3 are not for classes that follow others into zones or other
+    large domains. They are tried in the order of their size, so that large pods do not
+    come after small ones, and once more in the end.
     Sorting is stable; ``problem.classes`` is sorted by pod name.
     """
     problem = placer.problem
@@ -230,9 +235,20 @@ def _placement_order(placer: Placer) -> list[PodClass]:
         with_self_anti_affinity = _has_self_anti_affinity(placer, pod_class)
         has_topology = compiled.topology_keys or compiled.hostname_groups
         constrained = 0 if compiled.hostname_rules else 1 if has_topology else 2
-        follows_others = problem.follows_other_classes(compiled.topology)
+        is_last = bool(problem.followed_groups(compiled.topology))
         is_late, share = cheapest and compiled.is_independent, shares[id(pod_class)]
+        if by_size and _follows_in_domain(placer, pod_class):
+            is_last = is_late = False
         is_retried = bool(retried) and all(pod.uid in retried for pod in pod_class.pods)
-        return (is_retried, follows_others, is_late, not with_self_anti_affinity, -share, constrained)
+        return (is_retried, is_last, is_late, not with_self_anti_affinity, -share, constrained)
 
     return sorted(problem.classes, key=rank)
+
+
+def _follows_in_domain(placer: Placer, pod_class: PodClass) -> bool:
+    """Return True if a class follows other classes, but into no hostname domain.
+
+    On hostname all pods of the others must have nodes before.
+    """
+    groups = placer.problem.followed_groups(placer.compile_class(pod_class, 0).topology)
+    return bool(groups) and not any(group.is_hostname for group in groups)

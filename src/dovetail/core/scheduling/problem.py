@@ -267,14 +267,15 @@ class Problem:
             for group in topology.hostname_groups
         )
 
-    def follows_other_classes(self, topology: ClassTopology) -> bool:
-        """Return True if a class has required affinity to pods of other classes."""
-        return any(
-            own.rule.kind is RuleKind.AFFINITY
+    def followed_groups(self, topology: ClassTopology) -> list[TopologyGroup]:
+        """Return the groups of other classes to which a class has required affinity."""
+        return [
+            own.rule.group
+            for own in (*topology.hostname_rules, *topology.domain_rules)
+            if own.rule.kind is RuleKind.AFFINITY
             and not own.rule.soft
             and self._selected_classes.get(id(own.rule.group), 0) > own.selects_self
-            for own in (*topology.hostname_rules, *topology.domain_rules)
-        )
+        ]
 
     def _resolve_volumes(self, pod_class: PodClass) -> VolumeConstraint:
         resolved = self.volumes.resolve(pod_class.namespace, pod_class.spec)

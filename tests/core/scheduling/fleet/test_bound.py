@@ -141,3 +141,11 @@ def test_pods_of_different_selectors_share_a_node_in_the_bound() -> None:
 
     assert len(plan.nodes) == 1
     assert lower_bound(reduce_snapshot(a_cluster(*pods)), 0).price <= plan.price
+
+
+def test_pods_that_need_nodes_of_their_own_leave_a_fleet_close_to_the_bound() -> None:
+    snapshot = upstream(1000)
+    bound = lower_bound(reduce_snapshot(snapshot), rounds=0)
+    plan = solve(snapshot)
+    assert not plan.unschedulable
+    assert plan.price <= 1.08 * bound.price

@@ -18,7 +18,7 @@ _EPSILON = 1e-9
 """USD per hour: rounding tolerance of prices."""
 _MORE_PODS_BONUS = 1e-9
 """USD per hour and pod: of equal extra prices, the step with more pods wins."""
-_EXPECTED_SHARE = 0.85
+_EXPECTED_SHARE = 0.7
 """Share of the expected load for which claims are presized.
 
 The rest goes where it is cheapest.
