@@ -53,12 +53,12 @@ class ApiServer:
 
     Returned objects are frozen: callers may keep them, and edit a copy from ``thaw``.
     ``watch_cache_size`` is the number of changes kept per kind for watches and lists
-    at an older resourceVersion. Not thread-safe.
+    at an older resourceVersion, for five to ten minutes. Not thread-safe.
     """
 
     def __init__(self, *, now: Callable[[], datetime], watch_cache_size: int = 10_000) -> None:
         self._broadcaster = WatchBroadcaster()
-        self._store = Store(on_change=self._broadcaster.publish, watch_cache_size=watch_cache_size)
+        self._store = Store(on_change=self._broadcaster.publish, now=now, watch_cache_size=watch_cache_size)
         self._deleter = Deleter(self._store, now=now)
         self._writer = Writer(self._store, self._deleter, now=now)
         self._paginator = Paginator()
@@ -272,8 +272,7 @@ class ApiServer:
 
     def compact(self) -> None:
         """Compact the history: watches from an older resourceVersion get Gone."""
-        for collection in self._store.collections.values():
-            collection.compact(self._store.revision)
+        self._store.compact(self._store.revision)
 
     def _find(self, resource: Resource, name: str, namespace: str) -> Object:
         obj = self._store.get(resource, (namespace if resource.namespaced else "", name))

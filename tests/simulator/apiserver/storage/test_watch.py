@@ -35,6 +35,21 @@ def test_after_a_compaction_only_the_current_version_can_be_watched() -> None:
     cluster.watch(NODES, WatchOptions(resource_version=cluster.resource_version))
 
 
+def test_changes_are_kept_for_at_least_five_minutes_and_dropped_within_ten() -> None:
+    cluster = Cluster()
+    start = cluster.resource_version
+    cluster.create(NODES, a_node("n"))
+
+    cluster.wait(301)
+    cluster.create(PODS, a_pod("first"))
+    assert len(seen(cluster.watch(NODES, WatchOptions(resource_version=start)))) == 1
+
+    cluster.wait(301)
+    cluster.create(PODS, a_pod("second"))
+    with pytest.raises(Gone):
+        cluster.watch(NODES, WatchOptions(resource_version=start))
+
+
 def test_bookmarks_are_sent_to_watches_that_allow_them() -> None:
     cluster = Cluster()
     with_bookmarks = cluster.watch(NODES, WatchOptions(allow_bookmarks=True))

@@ -7,14 +7,18 @@ cache) from which watches resume and older resourceVersions are listed.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dovetail.ports.api_resources import RESOURCES, Resource
 from dovetail.ports.kube_errors import Gone, Timeout
 from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object, freeze
 from dovetail.simulator.apiserver.storage.selectors import Operator, SelectionPredicate, field_value
+
+_COMPACTION_INTERVAL: Final = timedelta(minutes=5)
+"""How often changes older than this are dropped; kube-apiserver's default."""
 
 ObjectKey = tuple[str, str]
 """Namespace and name; the namespace of a cluster-scoped object is empty."""
@@ -129,8 +133,9 @@ class Collection:
 
     def compact(self, revision: int) -> None:
         """Drop the history up to a revision, as etcd's compaction does."""
-        self._history.clear()
-        self._compacted_revision = revision
+        while self._history and self._history[0].revision <= revision:
+            self._history.popleft()
+        self._compacted_revision = max(self._compacted_revision, revision)
 
     def changes_since(self, revision: int) -> Iterable[Change]:
         """Return the changes after a revision, oldest first; Gone if compacted."""
@@ -209,13 +214,21 @@ class Store:
     """All collections under one revision counter; calls ``on_change`` for each write."""
 
     def __init__(
-        self, *, on_change: Callable[[Resource, Change], None], watch_cache_size: int = 10_000
+        self,
+        *,
+        on_change: Callable[[Resource, Change], None],
+        now: Callable[[], datetime],
+        watch_cache_size: int,
     ) -> None:
         self.revision = 0
         self.collections = {
             resource: Collection(resource, watch_cache_size=watch_cache_size) for resource in RESOURCES
         }
         self._on_change = on_change
+        self._now = now
+        self._next_compaction = now() + _COMPACTION_INTERVAL
+        self._old_revision = 0
+        """Newest revision at the last compaction: older than the interval at the next one."""
         self._by_uid: dict[str, ObjectReference] = {}
         self._dependents: dict[str, dict[ObjectReference, None]] = {}
 
@@ -263,7 +276,15 @@ class Store:
                 if resource.namespaced:
                     yield resource, collection.objects[key]
 
+    def compact(self, revision: int) -> None:
+        """Drop the history of all collections up to a revision."""
+        for collection in self.collections.values():
+            collection.compact(revision)
+
     def _commit(self, resource: Resource, change: Change) -> None:
+        if (now := self._now()) >= self._next_compaction:
+            self.compact(self._old_revision)
+            self._old_revision, self._next_compaction = change.revision - 1, now + _COMPACTION_INTERVAL
         self.collections[resource].record(change)
         self._index_owners(resource, change)
         self._on_change(resource, change)
