@@ -171,7 +171,7 @@ def _replacement_error(step: Step) -> str | None:
 
 
 def _validate_moved_releases(plan: Plan) -> None:
-    """Raise ``ReplacementError`` if a release with CRDs would change its name or namespace.
+    """Raise ``ReplacementError`` if a release with CRDs would move.
 
     Its CRDs belong to the old release and would be deleted with it, and with them
     every object: NodePools, and so all nodes.

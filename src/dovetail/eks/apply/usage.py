@@ -1,4 +1,4 @@
-"""Nodes of the controller: resources in use by them, and their drift after an upgrade.
+"""Nodes of the controller: resources in use by them, drift after an upgrade.
 
 The role of a running node is its access to AWS and, with its access entry, to the
 cluster. A file that gives nodes another role makes them drift, and the controller

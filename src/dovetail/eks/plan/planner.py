@@ -139,7 +139,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[str, ...] = ()
     """Messages about resources that are not desired, but kept because nodes use them."""
     follow_ups: tuple[FollowUp, ...] = ()
-    """What the controller does after the steps: drift of nodes."""
+    """Work of the controller after the steps: drift of nodes."""
     monthly_usd: float = 0.0
     """Monthly cost of the desired state, without the nodes of the controller."""
 
@@ -276,7 +276,7 @@ def plan_changes(desired: Iterable[DesiredResource], observed: ObservedState) ->
 
 
 def moved_releases(creates: Iterable[Step], deletes: Iterable[Step]) -> dict[str, str]:
-    """Return Helm releases that change their name or namespace: create id → delete id.
+    """Return moved Helm releases: id of the creation → id of the deletion.
 
     Objects of a chart that are in no namespace belong to one release: helm rejects
     a second one until the first is gone.

@@ -235,8 +235,8 @@ async def newest_addon_versions(aws: AwsClient, names: Sequence[str], version: s
         versions = [item["addonVersion"] for addon in addons for item in addon.get("addonVersions", ())]
         return max(versions, key=_version_numbers, default=None)
 
-    found = await aws.gather([newest(name) for name in names])
-    return {name: addon_version for name, addon_version in zip(names, found, strict=True) if addon_version}
+    versions = await aws.gather([newest(name) for name in names])
+    return {name: addon_version for name, addon_version in zip(names, versions, strict=True) if addon_version}
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
