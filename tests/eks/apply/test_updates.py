@@ -8,7 +8,7 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.plan.planner import Action
 from dovetail.eks.plan.resource_kinds import KINDS
 from dovetail.eks.session import ClusterSession
-from dovetail.ports.api_resources import NODE_POOLS
+from dovetail.ports.api_resources import NAMESPACES, NODE_POOLS, SECRETS
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
 
@@ -229,3 +229,23 @@ def _observed_tags(account: TestAccount, config: ClusterConfig) -> dict[str, dic
         }
 
     return account.run(config, observe, may_write=False)
+
+
+def test_namespace_of_a_service_account_is_deleted_with_it_unless_others_use_it(account: TestAccount) -> None:
+    accounts = [{"name": "reports", "namespace": name, "policies": [ANY_POLICY]} for name in ("batch", "web")]
+    account.apply(a_cluster(vpc=NETWORK, serviceAccounts=accounts))
+    secret = {"metadata": {"name": "password"}, "type": "Opaque", "data": {}}
+    account.served.call(lambda: account.served.api.create(SECRETS, secret, "web"))
+    without = a_cluster(vpc=NETWORK)
+
+    result = account.apply(without)
+
+    deleted = [step.address for step in result.done if step.kind == "kubernetes-object"]
+    assert deleted == [
+        "kubernetes-object/ServiceAccount/batch/reports",
+        "kubernetes-object/ServiceAccount/web/reports",
+        "kubernetes-object/Namespace/batch",
+    ]
+    namespaces = account.served.call(lambda: account.served.api.list(NAMESPACES).items)
+    assert {"batch", "web"} & {namespace["metadata"]["name"] for namespace in namespaces} == {"web"}
+    assert account.plan(without).steps == ()

@@ -341,7 +341,13 @@ def _without_suffix(address: str) -> str:
 
 def _by_kind_reversed(resources: Iterable[ObservedResource]) -> list[ObservedResource]:
     rank = {name: number for number, name in enumerate(KINDS)}
-    return sorted(resources, key=lambda resource: (-rank[resource.kind], resource.name))
+
+    def key(resource: ObservedResource) -> tuple[int, bool, str]:
+        # A namespace is deleted after the objects in it.
+        is_namespace = resource.kind == "kubernetes-object" and resource.name.startswith("Namespace/")
+        return -rank[resource.kind], is_namespace, resource.name
+
+    return sorted(resources, key=key)
 
 
 def _link_steps(

@@ -35,6 +35,9 @@ _CONTENT_KINDS: Final = (
     ("apps/v1", "DaemonSet"),
     ("batch/v1", "Job"),
     ("batch/v1", "CronJob"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 )
 """Kinds that make a namespace non-empty."""
 _DEFAULT_OBJECTS: Final = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
@@ -164,7 +167,7 @@ class HelmLeftovers:
     async def delete_namespace(self, api: DynamicClient, name: str) -> None:
         """Delete a namespace that was created for releases, once it is empty."""
         namespace = await api.get(NAMESPACES, name)
-        if namespace is not None and self._is_owned(namespace) and await self._is_empty(api, name):
+        if namespace is not None and self._is_owned(namespace) and not await namespace_content(api, name):
             await self._delete(api, NAMESPACES, [name])
 
     async def _list_custom_objects(self, api: DynamicClient, definition: Object) -> Sequence[Object]:
@@ -172,19 +175,6 @@ class HelmLeftovers:
         version = next(version["name"] for version in spec["versions"] if version["served"])
         resource = await api.resource_for(f"{spec['group']}/{version}", spec["names"]["kind"])
         return [] if resource is None else await api.list_objects(resource)
-
-    async def _is_empty(self, api: DynamicClient, namespace: str) -> bool:
-        for api_version, kind in _CONTENT_KINDS:
-            resource = await api.resource_for(api_version, kind)
-            if resource is None:
-                continue
-            for item in await api.list_objects(resource, namespace=namespace):
-                metadata = item["metadata"]
-                # Pods of the release may still be terminating when helm returns.
-                is_terminating = "deletionTimestamp" in metadata
-                if not is_terminating and (kind, metadata["name"]) not in _DEFAULT_OBJECTS:
-                    return False
-        return True
 
     def _is_owned(self, namespace: Object) -> bool:
         labels = namespace["metadata"].get("labels") or {}
@@ -199,6 +189,22 @@ class HelmLeftovers:
             return None if remaining else True
 
         await self._aws.wait_for(f"{resource.kind} {', '.join(names)}: being deleted", poll)
+
+
+async def namespace_content(api: DynamicClient, namespace: str) -> list[str]:
+    """Return the objects in a namespace: "Kind/namespace/name".
+
+    Objects that Kubernetes creates in every namespace do not count, nor do those
+    that are terminating: pods of a release may be when helm returns.
+    """
+    content: list[str] = []
+    for api_version, kind in _CONTENT_KINDS:
+        resource = await api.resource_for(api_version, kind)
+        for item in await api.list_objects(resource, namespace=namespace) if resource else ():
+            metadata = item["metadata"]
+            if "deletionTimestamp" not in metadata and (kind, metadata["name"]) not in _DEFAULT_OBJECTS:
+                content.append(f"{kind}/{namespace}/{metadata['name']}")
+    return content
 
 
 def _belongs_to(definition: Object, release: str, namespace: str) -> bool:

@@ -15,6 +15,7 @@ from dovetail.eks.kubernetes.api import ApiAccess, DynamicClient
 from dovetail.eks.plan.references import find_references
 from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes
+from dovetail.eks.resources.kubernetes.helm import namespace_content
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.quantity import parse_quantity
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
@@ -45,7 +46,7 @@ _OWNED_KINDS: Final = (
 )
 """Kinds of which all owned objects are observed, also those not in the file.
 
-Namespaces are not among them: others may have put objects into one.
+Namespaces are observed too, unless others have put objects into one.
 """
 
 
@@ -66,6 +67,11 @@ class KubernetesObjectHandler:
         by_name = {result.name: result for result in results if result is not None}
         for owned in await self._list_owned(api, cluster):
             by_name.setdefault(owned.name, owned)
+        removed = set(by_name) - {resource.name for resource in desired}
+        for namespace in await self._list_kind(api, ("v1", "Namespace"), cluster):
+            name = namespace.name.partition("/")[2]
+            if namespace.name not in by_name and removed.issuperset(await namespace_content(api, name)):
+                by_name[namespace.name] = namespace
         return by_name.values()
 
     async def create(self, resource: DesiredResource) -> Attributes:
