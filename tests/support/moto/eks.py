@@ -263,6 +263,8 @@ class Eks:
 
     def _update_part(self, member: Raw, name: str, params: Raw) -> Raw:
         if name not in self.failed_updates:
+            if member.get("type", "STANDARD") != "STANDARD":
+                raise EksError(400, "InvalidRequestException", "Only STANDARD access entries can be updated")
             _update_member(member, params)
             if "status" in member:
                 member["status"] = "UPDATING"
@@ -344,6 +346,8 @@ def _set_defaults(member: Raw, kind_name: str, version: str) -> None:
         member.setdefault("version", version)
     elif kind_name == "access-entries" and member["type"] == "STANDARD":
         member.setdefault("username", _default_username(member["principalArn"]))
+    elif kind_name == "access-entries":
+        member |= {"username": "system:node:{{EC2PrivateDNSName}}", "kubernetesGroups": ["system:nodes"]}
 
 
 def _default_username(principal: str) -> str:

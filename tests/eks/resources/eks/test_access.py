@@ -122,6 +122,15 @@ def _standard_entries(account: TestAccount) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
+def test_groups_that_eks_gives_to_nodes_are_not_a_difference(account: TestAccount) -> None:
+    account.apply(a_cluster(vpc=NETWORK))
+
+    entries = account.eks.seen()["dev"][1]["access-entries"].values()
+    assert ["system:nodes"] in [entry["kubernetesGroups"] for entry in entries]
+    assert account.plan(a_cluster(vpc=NETWORK)).steps == ()
+
+
+@pytest.mark.slow
 def test_creator_that_stays_an_administrator_is_reported(account: TestAccount) -> None:
     account.eks.creator = ADMIN
     admins = ["arn:aws:iam::123456789012:role/admins"]

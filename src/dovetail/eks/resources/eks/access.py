@@ -33,12 +33,14 @@ class AccessEntryHandler(ClusterMemberHandler):
         return {**lower_keys(properties), "tags": dict(resource.tags)}
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
+        # EKS sets user name and groups of nodes, and does not let them change.
+        is_standard = raw.get("type") == "STANDARD"
         return {
             "ClusterName": raw["clusterName"],
             "PrincipalArn": raw["principalArn"],
             "Type": raw.get("type", ""),
-            "Username": _custom_username(raw),
-            "KubernetesGroups": raw.get("kubernetesGroups") or [],
+            "Username": _custom_username(raw) if is_standard else "",
+            "KubernetesGroups": (raw.get("kubernetesGroups") or []) if is_standard else [],
         }
 
     def matches(self, raw: Raw, resource: DesiredResource) -> bool:
@@ -174,9 +176,7 @@ def default_username(principal: str) -> str:
 def _custom_username(raw: Raw) -> str:
     """Return the user name of an entry; empty if it is the one that EKS gives."""
     username = str(raw.get("username") or "")
-    if raw.get("type") != "STANDARD" or username == default_username(raw["principalArn"]):
-        return ""
-    return username
+    return "" if username == default_username(raw["principalArn"]) else username
 
 
 async def find_foreign_admins(aws: AwsClient, known: Container[str]) -> list[str]:
