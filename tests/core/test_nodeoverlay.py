@@ -218,3 +218,19 @@ def test_no_offering_has_two_valid_overlays_of_equal_weight(drawn: list[tuple[in
     assert {overlay.name for overlay in decision.valid} | set(decision.rejected) == {
         overlay.name for overlay in overlays
     }
+
+
+def test_overlays_beyond_the_comparisons_of_a_decision_are_rejected_lowest_weight_first() -> None:
+    pools = [a_pool_with_types("first"), a_pool_with_types("second")]
+    overlays = [
+        an_overlay("heavy", weight=30, price_adjustment="+1"),
+        an_overlay("of-one-pool", wants(label_keys.NODEPOOL, "first"), weight=20, price_adjustment="+1"),
+        an_overlay("light", weight=10, price_adjustment="+1"),
+    ]
+
+    decision = validate_overlays(overlays, pools, max_comparisons=6)
+
+    assert [overlay.name for overlay in decision.valid] == ["heavy", "of-one-pool"]
+    assert decision.rejected["light"].reason == INVALID
+    assert "more than 6 instance types" in decision.rejected["light"].message
+    assert not validate_overlays(overlays, pools, max_comparisons=10).rejected

@@ -36,6 +36,7 @@ class NodeOverlayController(ControllerBase):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._nodeoverlays = context.nodeoverlays
+        self._executor = context.executor
 
     async def reconcile(self, _: str) -> RequeueAfter:
         # Observe.
@@ -48,7 +49,8 @@ class NodeOverlayController(ControllerBase):
         overlays = self._cache.overlays()
 
         # Decide.
-        result = validate_overlays(overlays, types_by_pool)
+        # Outside the event loop: every overlay is compared with every instance type.
+        result = await self._executor.run(lambda: validate_overlays(overlays, types_by_pool))
 
         # Act.
         resolved_pools = [pool.name for pool, types in types_by_pool if types]

@@ -18,6 +18,9 @@ from dovetail.model.kube.resources import Resources
 CONFLICT: Final = "Conflict"
 INVALID: Final = "RuntimeValidation"
 
+MAX_COMPARISONS: Final = 1_000_000
+"""Overlays times instance types, over all NodePools; one takes a few microseconds."""
+
 PoolInstanceTypes = tuple[NodePool, tuple[InstanceType, ...]]
 """A NodePool, and its instance types from the cloud provider."""
 
@@ -49,13 +52,19 @@ def adjust_price(price: float, overlay: NodeOverlay) -> float:
 
 
 def validate_overlays(
-    overlays: Iterable[NodeOverlay], pool_types: Sequence[PoolInstanceTypes]
+    overlays: Iterable[NodeOverlay],
+    pool_types: Sequence[PoolInstanceTypes],
+    *,
+    max_comparisons: int = MAX_COMPARISONS,
 ) -> OverlayDecision:
     """Sort overlays by weight, highest first; reject invalid and conflicting ones.
 
     Of two with the same weight that adjust the same value, the one with the later
     name is valid. The other is applied nowhere, not even where it has no conflict.
+    Each overlay is compared with the instance types of the NodePools that it may match:
+    the ones that would exceed ``max_comparisons`` are rejected, lowest weight first.
     """
+    comparisons = 0
     valid: list[NodeOverlay] = []
     rejected: dict[str, OverlayRejection] = {}
     adjusted_by: dict[tuple[object, ...], NodeOverlay] = {}
@@ -65,7 +74,17 @@ def validate_overlays(
         if errors:
             rejected[overlay.name] = OverlayRejection(INVALID, "; ".join(errors))
             continue
-        adjusted = _find_adjusted(overlay, pool_types)
+        compiled = CompiledOverlay(overlay)
+        matching = [entry for entry in pool_types if compiled.may_match_nodepool(entry[0])]
+        comparisons += sum(len(types) for _, types in matching)
+        if comparisons > max_comparisons:
+            rejected[overlay.name] = OverlayRejection(
+                INVALID,
+                f"it and all NodeOverlays of higher weight match more than {max_comparisons} instance types;"
+                " fewer overlays would do, or a requirement on karpenter.sh/nodepool",
+            )
+            continue
+        adjusted = _find_adjusted(compiled, matching)
         rival = next((adjusted_by[key] for key in adjusted if key in adjusted_by), None)
         if rival is not None:
             rejected[overlay.name] = OverlayRejection(
@@ -77,13 +96,13 @@ def validate_overlays(
     return OverlayDecision(tuple(valid), FrozenDict(rejected))
 
 
-def _find_adjusted(overlay: NodeOverlay, pool_types: Sequence[PoolInstanceTypes]) -> list[tuple[object, ...]]:
+def _find_adjusted(
+    compiled: "CompiledOverlay", pool_types: Sequence[PoolInstanceTypes]
+) -> list[tuple[object, ...]]:
     """Return keys of all values that an overlay adjusts, with its weight."""
-    compiled = CompiledOverlay(overlay)
+    overlay = compiled.overlay
     adjusted: list[tuple[object, ...]] = []
     for pool, types in pool_types:
-        if not compiled.may_match_nodepool(pool):
-            continue
         for instance_type in types:
             matching = compiled.match_offerings(pool, instance_type)
             key = (overlay.weight, pool.name, instance_type.name)
@@ -100,14 +119,30 @@ class CompiledOverlay:
     def __init__(self, overlay: NodeOverlay) -> None:
         self.overlay = overlay
         self._requirements = Requirements.from_specs(overlay.requirements)
+        self._pool_labels: tuple[NodePool | None, Requirements] = (None, Requirements())
 
     def may_match_nodepool(self, pool: NodePool) -> bool:
         """Return False if no node of a NodePool can match."""
-        return _get_nodepool_labels(pool).find_disjoint_key(self._requirements) is None
+        return self._get_labels(pool).find_disjoint_key(self._requirements) is None
+
+    def _get_labels(self, pool: NodePool) -> Requirements:
+        """Return the labels of a NodePool's nodes that the overlay names."""
+        known, labels = self._pool_labels
+        if known is not pool:
+            labels = _get_nodepool_labels(pool)
+            labels = Requirements({key: labels[key] for key in labels if key in self._requirements})
+            self._pool_labels = (pool, labels)
+        return labels
 
     def match_offerings(self, pool: NodePool, instance_type: InstanceType) -> list[int]:
         """Return the indexes of an instance type's offerings that match."""
-        node = _get_nodepool_labels(pool).intersection(instance_type.requirements.values())
+        # Of some forty labels only those that the overlay names matter.
+        of_type = [
+            requirement
+            for key, requirement in instance_type.requirements.items()
+            if key in self._requirements
+        ]
+        node = self._get_labels(pool).intersection(of_type)
         if node.find_disjoint_key(self._requirements) is not None:
             return []
         return [

@@ -367,6 +367,63 @@ def test_anti_affinity_of_a_running_pod_with_a_domain_is_kept() -> None:
     assert "test-zone-1" not in planned.requirements[label_keys.ZONE].values
 
 
+def test_anti_affinity_terms_of_running_pods_take_no_memory_per_node() -> None:
+    """Terms that select no pod to place are ignored; the others share one rule per selection."""
+    nodes = [
+        a_node(
+            f"node-{number}",
+            pool="default",
+            pods=[
+                a_pod(
+                    f"apart-{number}",
+                    anti_affinity=[
+                        *(affinity({f"n{term}": str(number)}, label_keys.HOSTNAME) for term in range(20)),
+                        *(
+                            affinity({"app": "web"}, label_keys.HOSTNAME, namespaces=("default", f"x-{term}"))
+                            for term in range(20)
+                        ),
+                    ],
+                )
+            ],
+        )
+        for number in range(30)
+    ]
+    snapshot = cluster([a_pod("web", labels={"app": "web"}), a_pod("other")], nodes=nodes)
+    classes = classify(snapshot.pending_pods, frozenset({"app"}))
+
+    problem = Problem(snapshot, SchedulingSettings(), classes, frozenset())
+    plan = checked(snapshot)
+
+    rules = [rule for group in problem.topology.groups for rule in group.rules]
+    assert len(rules) == 1
+    assert node_of(plan, "web") not in {node.name for node in nodes}
+    assert node_of(plan, "other") in {node.name for node in nodes}
+
+
+def test_hostname_terms_that_no_pod_states_or_matches_share_their_counts() -> None:
+    pods_apart = [
+        a_pod(name, anti_affinity=[affinity({f"n{t}": name}, label_keys.HOSTNAME) for t in range(50)])
+        for name in ("a", "b")
+    ]
+    snapshot = cluster(pods_apart, nodes=[a_node(f"node-{number}", pool="default") for number in range(100)])
+
+    problem = Problem(snapshot, SchedulingSettings(), classify(snapshot.pending_pods), frozenset())
+
+    arrays = [group.node_counts for group in problem.topology.groups]
+    assert len(arrays) == 100
+    assert len({id(array) for array in arrays}) == 1
+
+
+def test_steps_grow_with_hostname_terms_times_nodes() -> None:
+    apart = [affinity({f"n{number}": "x"}, label_keys.HOSTNAME) for number in range(50)]
+
+    def steps(nodes: int) -> int:
+        given = [a_node(f"node-{number}", cpu=1, pool="default") for number in range(nodes)]
+        return solve(cluster([a_pod("web", anti_affinity=apart)], nodes=given)).steps
+
+    assert steps(4100) >= steps(10) + 50
+
+
 def test_reasons_do_not_repeat_thousands_of_label_values() -> None:
     values = [f"value-{number}" for number in range(3000)]
     given = a_pod("web", node_terms=[node_term((label_keys.INSTANCE_TYPE, "In", values))])

@@ -18,6 +18,8 @@ from dovetail.core.scheduling.work import WorkLimitExceededError
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import Requirement, Requirements
 
+_NODES_PER_STEP = 2048
+"""Nodes on which one hostname rule is checked in one step."""
 _MAX_DOMAIN_TUPLES = 4096
 """Domain tuples of a class; each is compared with all its rules for every pod."""
 _MAX_DOMAINS = 16_384
@@ -290,7 +292,8 @@ class Placer:
     def _place_in_domain(self, compiled: CompiledClass, domains: DomainTuple, count: int) -> int:
         """Place or defer up to ``count`` pods in a domain tuple; return how many."""
         packer = self.problem.packer
-        self.problem.work.charge(4 + len(compiled.hostname_rules) // 2)
+        rules = len(compiled.hostname_rules) + len(compiled.inverse_hostname_rules)
+        self.problem.work.charge(4 + rules * (1 + self.problem.nodes.count // _NODES_PER_STEP) // 2)
         placed = 0
         for constraint in self._constraints(compiled, domains):
             log_start, can_defer = len(packer.placement.log), self._can_defer(compiled)

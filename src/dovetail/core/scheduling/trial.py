@@ -133,9 +133,9 @@ class Trial:
         """Reverse ``NodeArrays.add_pods``, except for host ports."""
         self.problem.nodes.used[:, indexes] -= compiled.requests[:, None] * counts
         for group in compiled.hostname_groups:
-            group.node_counts[indexes] -= counts
+            group.add_to_nodes(indexes, -counts)
         for rule, _ in compiled.hostname_rules:
-            rule.node_owners[indexes] -= counts
+            rule.add_owners_to_nodes(indexes, -counts)
 
     def _drop_claims(self) -> None:
         """Remove all new claims and clear the log."""

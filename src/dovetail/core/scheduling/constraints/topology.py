@@ -53,8 +53,14 @@ Scope = tuple[frozenset[str] | None, LabelSelector | None]
 """Namespaces (None: all) and the selector that pods in them must match."""
 
 
-def _no_pods() -> Ints:
-    return np.zeros(0, dtype=np.int64)
+def no_pods_on(nodes: int) -> Ints:
+    """Return zeros that many groups and rules share, hence not writeable."""
+    zeros: Ints = np.zeros(nodes, dtype=np.int64)
+    zeros.setflags(write=False)
+    return zeros
+
+
+_NO_NODES = no_pods_on(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,13 +77,19 @@ class TopologyGroup:
     """Domain → matching pods. Every known domain is present, also with 0 pods: the
     minimum of a spread is taken over them.
     """
-    node_counts: Ints = field(default_factory=_no_pods)
-    """[nodes]: matching pods, if the key is hostname."""
+    node_counts: Ints = field(default_factory=lambda: _NO_NODES)
+    """[nodes]: matching pods, if the key is hostname. Shared while there are none."""
     rules: list["TopologyRule"] = field(default_factory=list)
 
     @property
     def is_hostname(self) -> bool:
         return self.key == label_keys.HOSTNAME
+
+    def add_to_nodes(self, indexes: Ints | int, counts: Ints | int) -> None:
+        """Add to ``node_counts``; indexes are distinct."""
+        if not self.node_counts.flags.writeable:
+            self.node_counts = self.node_counts.copy()
+        self.node_counts[indexes] += counts
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Return True if a pod with these labels is counted."""
@@ -112,10 +124,16 @@ class TopologyRule:
     """A preference: it restricts the pods that state it, never others."""
     owners: dict[str, int] = field(default_factory=dict)
     """Domain → pods that state this rule, for inverse anti-affinity."""
-    node_owners: Ints = field(default_factory=_no_pods)
-    """[nodes]: pods that state this rule, if the key is hostname."""
+    node_owners: Ints = field(default_factory=lambda: _NO_NODES)
+    """[nodes]: pods that state this rule, if the key is hostname. Shared while there are none."""
     is_of_pending: bool = False
     """Pods to place state it, not only running ones."""
+
+    def add_owners_to_nodes(self, indexes: Ints | int, counts: Ints | int) -> None:
+        """Add to ``node_owners``; indexes are distinct."""
+        if not self.node_owners.flags.writeable:
+            self.node_owners = self.node_owners.copy()
+        self.node_owners[indexes] += counts
 
     @property
     def can_exclude(self) -> bool:
@@ -135,6 +153,11 @@ class Topology:
         self._rules: dict[tuple[object, ...], TopologyRule] = {}
         self._by_label: dict[tuple[str, str], list[TopologyGroup]] = {}
         self._unindexed: list[TopologyGroup] = []
+        self._pending: dict[tuple[str, FrozenDict[str, str]], int] = {}
+        """Namespace and labels of classes → number."""
+        self._pending_by_label: dict[tuple[str, str], list[tuple[str, FrozenDict[str, str]]]] = {}
+        self._running_rules: dict[tuple[str, Scope], TopologyRule | None] = {}
+        self._by_selection: dict[tuple[str, frozenset[int]], TopologyRule] = {}
 
     @property
     def groups(self) -> Iterable[TopologyGroup]:
@@ -143,6 +166,7 @@ class Topology:
     def rules_for(self, pod_class: PodClass, spec: PodSpec) -> list[TopologyRule]:
         """Return the topology rules of one spec of a class; creates new ones."""
         self._work.charge(_count_rules(spec) * (1 + len(spec.affinity) // 8) // 4)
+        self._add_pending(pod_class.namespace, pod_class.labels)
         rules = [self._spread_rule(pod_class, spread) for spread in spec.spreads]
         # kube-scheduler requires one pod that matches all affinity terms at once.
         all_scopes = tuple(self._scope(pod_class.namespace, term) for term in spec.affinity)
@@ -212,9 +236,47 @@ class Topology:
         return self._rule(TopologyRule(group, kind, soft=soft))
 
     def anti_affinity_rules(self, namespace: str, spec: PodSpec) -> list[TopologyRule]:
-        """Return the required anti-affinity rules of running pods."""
-        kind = RuleKind.ANTI_AFFINITY
-        return [self._term_rule(namespace, kind, term, soft=False) for term in spec.anti_affinity]
+        """Return the required anti-affinity rules of running pods that concern pods to place.
+
+        Terms that select the same classes exclude them alike, and share a rule: memory must
+        not grow with the terms of running pods times the nodes.
+        """
+        self._work.charge(len(spec.anti_affinity) // 4)
+        rules = [self._running_rule(namespace, term) for term in spec.anti_affinity]
+        return list(dict.fromkeys(rule for rule in rules if rule is not None))
+
+    def _running_rule(self, namespace: str, term: PodAffinityTerm) -> TopologyRule | None:
+        key, scope = label_keys.normalize_key(term.topology_key), self._scope(namespace, term)
+        if (key, scope) in self._running_rules:
+            return self._running_rules[key, scope]
+        rule, selection = None, self._selected_classes(scope)
+        if selection:
+            rule = self._by_selection.get((key, selection))
+            if rule is None or (key, *scope, EVERY_NODE, ()) in self._groups:
+                rule = self._term_rule(namespace, RuleKind.ANTI_AFFINITY, term, soft=False)
+                self._by_selection.setdefault((key, selection), rule)
+        self._running_rules[key, scope] = rule
+        return rule
+
+    def _add_pending(self, namespace: str, labels: FrozenDict[str, str]) -> None:
+        if (namespace, labels) not in self._pending:
+            self._pending[namespace, labels] = len(self._pending)
+            for item in labels.items():
+                self._pending_by_label.setdefault(item, []).append((namespace, labels))
+
+    def _selected_classes(self, scope: Scope) -> frozenset[int]:
+        """Return the numbers of classes whose pods a scope selects."""
+        namespaces, selector = scope
+        if selector is None or not selector.is_valid:
+            return frozenset()
+        candidates: Iterable[tuple[str, FrozenDict[str, str]]] = self._pending
+        if selector.match_labels:
+            candidates = self._pending_by_label.get(min(selector.match_labels.items()), ())
+        return frozenset(
+            self._pending[namespace, labels]
+            for namespace, labels in candidates
+            if (namespaces is None or namespace in namespaces) and selector.matches(labels)
+        )
 
     def _group(
         self, key: str, scope: Scope, node_filter: NodeFilter, extra_scopes: tuple[Scope, ...] = ()

@@ -25,7 +25,7 @@ from dovetail.core.scheduling.arrays.nodepools import to_vector
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.constraints.daemonsets import DaemonSetOverhead
-from dovetail.core.scheduling.constraints.topology import Topology
+from dovetail.core.scheduling.constraints.topology import Topology, no_pods_on
 from dovetail.core.scheduling.pods.watched_labels import watched_labels
 from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.taints import Taint, find_untolerated_taint
@@ -151,9 +151,9 @@ class NodeArrays:
         else:
             self.recount_fitting(indexes)
         for group in compiled.hostname_groups:
-            group.node_counts[indexes] += counts
+            group.add_to_nodes(indexes, counts)
         for rule, _ in compiled.hostname_rules:
-            rule.node_owners[indexes] += counts
+            rule.add_owners_to_nodes(indexes, counts)
         if compiled.port_bits:
             for index in indexes.tolist():
                 self.port_bits[index] |= compiled.port_bits
@@ -198,8 +198,13 @@ class NodeArrays:
         self.claim_state = extend(self.claim_state)  # type: ignore[assignment]
         self.nominal_row = extend(self.nominal_row)  # type: ignore[assignment]
         self.fitting_pods = extend(self.fitting_pods)  # type: ignore[assignment]
+        nothing = no_pods_on(size)
+
+        def extend_counts(counts: Ints) -> Ints:
+            return extend(counts) if counts.flags.writeable else nothing  # type: ignore[return-value]
+
         for group in self._topology.groups:
             if group.is_hostname:
-                group.node_counts = extend(group.node_counts)  # type: ignore[assignment]
+                group.node_counts = extend_counts(group.node_counts)
                 for rule in group.rules:
-                    rule.node_owners = extend(rule.node_owners)  # type: ignore[assignment]
+                    rule.node_owners = extend_counts(rule.node_owners)

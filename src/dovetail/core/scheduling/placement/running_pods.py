@@ -140,7 +140,7 @@ def count_running_pods(
 def _count(group: TopologyGroup, node_topology: _NodeTopology, count: int) -> None:
     if group.is_hostname:
         if node_topology.node_index is not None:
-            group.node_counts[node_topology.node_index] += count
+            group.add_to_nodes(node_topology.node_index, count)
     elif group.key in node_topology.labels and (
         group.node_filter is EVERY_NODE
         or group.node_filter.matches(node_topology.labels, node_topology.taints, new=False)
@@ -153,7 +153,7 @@ def _count_owners(rule: TopologyRule, node_topology: _NodeTopology, count: int) 
     key = rule.group.key
     if rule.group.is_hostname:
         if node_topology.node_index is not None:
-            rule.node_owners[node_topology.node_index] += count
+            rule.add_owners_to_nodes(node_topology.node_index, count)
     elif key in node_topology.labels:
         domain = _domain(node_topology.labels, key)
         rule.owners[domain] = rule.owners.get(domain, 0) + count

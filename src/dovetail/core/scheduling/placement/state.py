@@ -91,9 +91,9 @@ class PlacementState:
         nodes.used[:, claim] += compiled.requests * count
         nodes.fitting_pods[claim] -= count
         for group in compiled.hostname_groups:
-            group.node_counts[claim] += count
+            group.add_to_nodes(claim, count)
         for rule, _ in compiled.hostname_rules:
-            rule.node_owners[claim] += count
+            rule.add_owners_to_nodes(claim, count)
         self.log.append((compiled, [claim], [count]))
 
     def max_pods_on_claim(self, compiled: CompiledClass, claim: int) -> int:
