@@ -64,6 +64,23 @@ def test_complex_pod_without_a_node_is_considered_at_growing_intervals() -> None
     assert sum("impossible" in names for names in env.considered) > 20
 
 
+def test_after_a_restart_complex_pods_are_tried_once_after_others_and_wait_again() -> None:
+    """The intervals are in memory."""
+    env = ProvisioningEnvironment().start()
+    for number in range(5):
+        add_complex_pod(env, f"complex-{number}", cpu=str(5000 + number))
+    env.wait(60)
+    env.considered.clear()
+
+    env.restart()
+    env.add_pending_pod("ordinary")
+    env.wait(9)
+
+    assert env.considered[0] == ["ordinary"]
+    assert len(env.live_claims()) == 1
+    assert sum("complex-0" in names for names in env.considered) == 1
+
+
 def test_new_nodepool_ends_the_interval() -> None:
     env = ProvisioningEnvironment().start()
     add_complex_pod(env, "complex", cpu="5000")
