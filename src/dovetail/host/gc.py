@@ -2,10 +2,13 @@
 
 import ctypes
 import gc
+import sys
 from typing import Final
 
 _YOUNG_THRESHOLD: Final = 50_000
 """Allocations between two collections of the youngest generation; Python's default is 700."""
+_FREED_SHARE: Final = 0.25
+"""Share of all objects whose end is worth a full collection."""
 
 
 def reduce_collections() -> None:
@@ -38,3 +41,23 @@ def trim_heap() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+class FreedMemory:
+    """Returns freed memory to the operating system, whenever ``release`` is called.
+
+    A full collection stops everything else: it runs only after many objects were freed.
+    """
+
+    def __init__(self) -> None:
+        self._most_blocks = 0
+        """Allocated blocks, the most since the last full collection."""
+
+    def release(self) -> None:
+        blocks = sys.getallocatedblocks()
+        self._most_blocks = max(self._most_blocks, blocks)
+        if blocks > self._most_blocks * (1 - _FREED_SHARE):
+            trim_heap()
+        else:
+            release_memory()
+            self._most_blocks = blocks

@@ -24,7 +24,7 @@ from dovetail.controllers.runtime.manager import ControllerManager
 from dovetail.host.clock import SystemClock
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
-from dovetail.host.gc import release_memory, trim_heap
+from dovetail.host.gc import FreedMemory, release_memory
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.client import HttpKubeClient
@@ -78,8 +78,8 @@ _SHUTDOWN_TIMEOUT: Final = timedelta(seconds=3)
 Kubernetes kills a pod 30 s after SIGTERM; users at a terminal do not wait that long.
 """
 _SHUTDOWN_POLL: Final = timedelta(milliseconds=20)
-_TRIM_INTERVAL: Final = timedelta(seconds=10)
-"""Interval at which freed memory is returned to the operating system; it takes 2 ms."""
+_RELEASE_INTERVAL: Final = timedelta(seconds=10)
+"""Interval at which freed memory is returned to the operating system; that takes some milliseconds."""
 _WARMUP_DELAY: Final = timedelta(milliseconds=250)
 """A node class that becomes ready changes several times in a row."""
 
@@ -237,13 +237,14 @@ class Operator:
         self._observability.health.set_stuck_check(reflectors.stuck_kinds)
         await reflectors.start()
         InstanceTypeWarmup(self._cache, cloud.cloud_provider, loop=self._loop)
-        self._loop.spawn(self._trim_heap())
+        self._loop.spawn(self._release_memory())
         return reflectors
 
-    async def _trim_heap(self) -> None:
+    async def _release_memory(self) -> None:
+        freed = FreedMemory()
         while True:
-            await self._loop.sleep(_TRIM_INTERVAL)
-            await self._executor.run(trim_heap)
+            await self._loop.sleep(_RELEASE_INTERVAL)
+            await self._executor.run(freed.release)
 
     async def _acquire_leadership(self) -> None:
         self._observability.health.phase = ProcessPhase.STANDBY
