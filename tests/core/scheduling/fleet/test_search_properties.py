@@ -3,11 +3,12 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet
-from dovetail.core.scheduling.fleet.lp_relaxation import solve_fluid_relaxation
+from dovetail.core.scheduling.fleet.lp_relaxation import FluidProgram
 from dovetail.core.scheduling.fleet.problem import compile_demand
 
 GI = 2**30
@@ -184,4 +185,22 @@ def test_no_fleet_is_cheaper_than_the_fluid_bound(demand: Demand) -> None:
 
     if fleet:
         problem, _ = compile_demand(demand)
-        assert cost(demand, fleet) >= solve_fluid_relaxation(problem).bound * (1 - 1e-6)
+        assert cost(demand, fleet) >= FluidProgram(problem).solve(problem.price).bound * (1 - 1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(demands(classes=10, most_pods=60, types=24) | divided_demands(), st.integers(1, 3000))
+def test_types_added_on_demand_give_the_same_bound_as_all_types(demand: Demand, thousandths: int) -> None:
+    if not demand.counts.any():
+        return
+    problem, _ = compile_demand(demand)
+    prices = (problem.price, problem.price + thousandths / 1000)
+
+    program = FluidProgram(problem)
+    bounds = [program.solve(price).bound for price in prices]
+
+    with pytest.MonkeyPatch.context() as patch:
+        every_type = np.arange(len(problem.price))
+        patch.setattr(FluidProgram, "_cheapest_for_each_class", lambda *_: every_type)
+        expected = [FluidProgram(problem).solve(price).bound for price in prices]
+    assert bounds == pytest.approx(expected, rel=1e-6)

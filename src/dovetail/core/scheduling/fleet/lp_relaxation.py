@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
-from dovetail.core.scheduling.fleet.problem import FleetProblem, best_value_types
+from dovetail.core.scheduling.fleet.problem import FleetProblem
 
 # Capped classes that get a slot resource: those that need most nodes. Each adds a row per
 # type. Of many classes only those that need so many nodes: others find enough among them.
@@ -14,8 +14,12 @@ _MAX_SLOT_CLASSES = 12
 _MANY_CLASSES, _MAX_SLOT_CLASSES_OF_MANY, _MIN_SLOT_NODES = 48, 6, 5
 # Lower bound of a pod's value, as share of the node price it occupies.
 _MIN_VALUE_SHARE = 1e-4
-# Nodes: smaller fractions count as zero.
+# Nodes: smaller fractions count as zero. Types: smaller gains do not.
 _EPSILON = 1e-7
+# Room of a type, in total demands; more makes no difference but to the numerical range.
+_MAX_ROOM = 1e4
+# Types added to the program at once: those that may improve it most.
+_ADDED_TYPES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,51 +38,110 @@ class FluidRelaxation:
     """[U, K]: mean number of pods of each class on a node of each type."""
 
 
-def solve_fluid_relaxation(problem: FleetProblem) -> FluidRelaxation:
-    """Solve the relaxation as a linear program.
+class FluidProgram:
+    """The relaxation as a linear program, for one or several vectors of prices.
 
     Pods of class k may use type t only if a whole one fits. Each class with a
     binding maximum per node has an extra resource: its slots.
 
     Rows: one per class (all pods placed, as share 1), then one per type and
-    resource (use <= room). Columns: one per feasible (type, class) pair, then one
-    per type (number of nodes).
+    resource (use <= room). Columns: one per feasible (type, class) pair, and one
+    per type (number of nodes). Few types are in the optimum, so types are added
+    only when those in the program do not prove that they are too expensive.
     """
-    sizes, alloc = _with_slots(problem)
-    types = best_value_types(alloc, problem.price, problem.max_pods >= 1)
-    alloc = alloc[types]
-    class_count, resources = sizes.shape
-    # Scale by the total demand: bytes and millicores in one matrix would exceed the
-    # numerical range of the simplex method.
-    total = problem.counts @ sizes
-    part = sizes * (problem.counts / np.where(total > 0, total, 1.0)[:, None]).T
-    room = alloc / np.where(total > 0, total, 1.0)
-    type_of_pair, class_of_pair = np.nonzero(problem.max_pods[types] >= 1)
-    rows = class_count + len(types) * resources
-    lower = np.concatenate([np.ones(class_count), np.full(rows - class_count, -INFINITE)])
-    upper = np.concatenate([np.full(class_count, INFINITE), np.zeros(rows - class_count)])
-    program = LinearProgram(lower, upper)
-    columns = np.arange(resources)
-    index = np.column_stack([class_of_pair, class_count + type_of_pair[:, None] * resources + columns])
-    entry = np.column_stack([np.ones(len(class_of_pair)), part[class_of_pair]])
-    starts = np.arange(len(class_of_pair)) * (resources + 1)
-    program.add_columns(np.zeros(len(class_of_pair)), starts, index.ravel(), entry.ravel())
-    starts = np.arange(len(types)) * resources
-    program.add_columns(
-        problem.price[types], starts, class_count + np.arange(rows - class_count), -room.ravel()
-    )
-    solution = program.solve()
-    values = solution.duals[:class_count] / problem.counts
-    whole_node = (problem.price[:, None] * problem.share.max(axis=2)).min(axis=0)
-    values = np.maximum(values, _MIN_VALUE_SHARE * whole_node)
-    placed = np.zeros((len(types), class_count))
-    placed[type_of_pair, class_of_pair] = (
-        solution.values[: len(class_of_pair)] * problem.counts[class_of_pair]
-    )
-    nodes = solution.values[len(class_of_pair) :]
-    used_types = np.flatnonzero(nodes > _EPSILON)
-    per_node = placed[used_types] / nodes[used_types, None]
-    return FluidRelaxation(solution.objective, values, types[used_types], nodes[used_types], per_node)
+
+    def __init__(self, problem: FleetProblem) -> None:
+        self._problem = problem
+        sizes, alloc = _with_slots(problem)
+        # Scale by the total demand: bytes and millicores in one matrix would exceed the
+        # numerical range of the simplex method.
+        total = problem.counts @ sizes
+        total = np.where(total > 0, total, 1.0)
+        self._part: Floats = sizes * (problem.counts[:, None] / total)  # [K, R]
+        self._room: Floats = np.minimum(alloc / total, _MAX_ROOM)  # [T, R]
+        self._holds: Bools = problem.max_pods >= 1  # [T, K]
+        self._whole_nodes: Floats = problem.share.max(axis=2)  # [T, K]
+        self._program = LinearProgram(np.ones(len(sizes)), np.full(len(sizes), INFINITE))
+        self._columns = 0
+        none: Ints = np.zeros(0, dtype=np.int64)
+        # Types in the program [S], and the columns of their numbers of nodes [S].
+        self._types, self._node_columns = none, none
+        # [3, P]: pairs in the program: position of the type in ``_types``, class, column.
+        self._pairs: Ints = np.zeros((3, 0), dtype=np.int64)
+
+    def solve(self, price: Floats) -> FluidRelaxation:
+        """Return the optimum at these prices [T]."""
+        program, class_count = self._program, len(self._part)
+        program.change_costs(self._node_columns, price[self._types])
+        missing = np.setdiff1d(self._cheapest_for_each_class(price), self._types)
+        while True:
+            if len(missing):
+                self._add_types(missing, price)
+            solution = program.solve()
+            missing = self._find_missing(solution.duals[class_count:], price)
+            if not len(missing):
+                break
+        values = solution.duals[:class_count] / self._problem.counts
+        values = np.maximum(values, _MIN_VALUE_SHARE * (price[:, None] * self._whole_nodes).min(axis=0))
+        nodes = solution.values[self._node_columns]
+        pair_type, pair_class, pair_column = self._pairs
+        placed = np.zeros((len(nodes), class_count))
+        placed[pair_type, pair_class] = solution.values[pair_column] * self._problem.counts[pair_class]
+        used = np.flatnonzero(nodes > _EPSILON)
+        used = used[np.argsort(self._types[used])]
+        per_node = placed[used] / nodes[used, None]
+        return FluidRelaxation(solution.objective, values, self._types[used], nodes[used], per_node)
+
+    def _cheapest_for_each_class(self, price: Floats) -> Ints:
+        """Return the types with the cheapest pods of each class: together they hold all pods."""
+        cost = np.where(self._holds, price[:, None] * self._whole_nodes, np.inf)
+        return np.unique(cost.argmin(axis=0))
+
+    def _find_missing(self, duals: Floats, price: Floats) -> Ints:
+        """Return types that may improve the optimum; ``duals`` are those of [S, R] rows.
+
+        They are prices of the resources of each type in the program, at which its
+        pods are worth no more than what they use. So no type that holds no other
+        classes can offer pods of a higher value than its resources at these prices.
+        """
+        resource_prices = -duals.reshape(len(self._types), -1)
+        worth = np.einsum("sr,tr->ts", resource_prices, self._room)
+        lacking = np.einsum(
+            "tk,sk->ts", self._holds.astype(np.float64), (~self._holds[self._types]).astype(np.float64)
+        )
+        bound = np.where(lacking == 0, worth, np.inf).min(axis=1)
+        ratio = bound / price
+        ratio[self._types] = 0.0
+        missing = np.flatnonzero(ratio > 1 + _EPSILON)
+        best_first = np.argsort(-ratio[missing], kind="stable")
+        return np.sort(missing[best_first[:_ADDED_TYPES]])
+
+    def _add_types(self, types: Ints, price: Floats) -> None:
+        """Add the rows and columns of types."""
+        class_count, resources = self._part.shape
+        first_row = class_count + len(self._types) * resources
+        rows = len(types) * resources
+        self._program.add_rows(np.full(rows, -INFINITE), np.zeros(rows))
+        of_type, of_class = np.nonzero(self._holds[types])
+        pairs = len(of_class)
+        index = np.column_stack([of_class, first_row + of_type[:, None] * resources + np.arange(resources)])
+        entry = np.column_stack([np.ones(pairs), self._part[of_class]])
+        self._program.add_columns(
+            np.zeros(pairs), np.arange(pairs) * (resources + 1), index.ravel(), entry.ravel()
+        )
+        self._program.add_columns(
+            price[types],
+            np.arange(len(types)) * resources,
+            first_row + np.arange(rows),
+            -self._room[types].ravel(),
+        )
+        added = np.array([len(self._types) + of_type, of_class, self._columns + np.arange(pairs)])
+        self._pairs = np.hstack([self._pairs, added])
+        self._node_columns = np.concatenate(
+            [self._node_columns, self._columns + pairs + np.arange(len(types))]
+        )
+        self._types = np.concatenate([self._types, types])
+        self._columns += pairs + len(types)
 
 
 def _with_slots(problem: FleetProblem) -> tuple[Floats, Floats]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 
+# Primal simplex from a feasible basis, as after new columns; dual simplex from others.
+_CHOOSE = 0
 INFINITE: float = highspy.kHighsInf
 
 
@@ -32,11 +34,13 @@ class LinearProgram:
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("presolve", "off")
         self._highs.setOptionValue("solver", "simplex")
-        rows = len(row_lower)
-        none = np.zeros(0, dtype=np.int32)
-        starts = np.zeros(rows, dtype=np.int32)
-        self._highs.addRows(rows, row_lower, row_upper, 0, starts, none, np.zeros(0))
-        self._columns = 0
+        self._highs.setOptionValue("simplex_strategy", _CHOOSE)
+        self.add_rows(row_lower, row_upper)
+
+    def add_rows(self, lower: Floats, upper: Floats) -> None:
+        """Append rows that no column of the program is in yet."""
+        none, starts = np.zeros(0, dtype=np.int32), np.zeros(len(lower), dtype=np.int32)
+        self._highs.addRows(len(lower), lower, upper, 0, starts, none, np.zeros(0))
 
     def add_columns(self, cost: Floats, starts: Ints, rows: Ints, values: Floats) -> None:
         """Append non-negative sparse columns; entries of column i start at ``starts[i]``."""
@@ -44,7 +48,6 @@ class LinearProgram:
         lower, upper = np.zeros(added), np.full(added, INFINITE)
         starts, rows = starts.astype(np.int32), rows.astype(np.int32)
         self._highs.addCols(added, cost, lower, upper, len(values), starts, rows, values)
-        self._columns += added
 
     def add_dense_columns(self, cost: Floats, matrix: Floats) -> None:
         """Append one column per row of ``matrix``."""

@@ -8,7 +8,6 @@ from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 
 # Types compared in one array operation.
 _CHUNK = 64
-_EPSILON = 1e-9
 # Share of a pod in a resource that a type lacks: finite, so that sums stay finite.
 _MIN_ALLOC, _MAX_SHARE = 1e-3, 1e6
 
@@ -209,21 +208,3 @@ def fits_in(loads: Floats, room: Floats) -> Bools:
     for resource in range(loads.shape[1]):
         fits &= loads[:, resource, None] <= room[None, :, resource]
     return fits
-
-
-def best_value_types(room: Floats, price: Floats, holds: Bools) -> Ints:
-    """Return the types that offer some mix of resources at the lowest price.
-
-    A type is dropped if another offers more of everything per dollar and ``holds``
-    [T, K] every class that it holds.
-    """
-    per_dollar = room / price[:, None]
-    dominated = fits_in(per_dollar, per_dollar * (1 + _EPSILON))
-    missing_classes = np.einsum("ik,jk->ij", holds.astype(np.float64), (~holds).astype(np.float64))
-    dominated &= missing_classes == 0
-    # Of two types that dominate each other the first stays.
-    first = np.tri(len(per_dollar), k=-1, dtype=np.bool_)
-    dominated &= ~dominated.T | first
-    np.fill_diagonal(dominated, val=False)
-    kept: Ints = np.flatnonzero(~dominated.any(axis=1))
-    return kept

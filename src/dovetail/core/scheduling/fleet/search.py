@@ -9,7 +9,7 @@ from dovetail.core.scheduling.arrays.types import Ints
 from dovetail.core.scheduling.fleet.beam_search import beam_search
 from dovetail.core.scheduling.fleet.column_generation import ColumnGeneration
 from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_small
-from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation, solve_fluid_relaxation
+from dovetail.core.scheduling.fleet.lp_relaxation import FluidProgram, FluidRelaxation
 from dovetail.core.scheduling.fleet.problem import Bundle, Demand, FleetProblem, compile_demand
 from dovetail.core.scheduling.fleet.rounding import Fleet, add_remaining_nodes, add_whole_nodes, pack_by_class
 from dovetail.core.scheduling.plan_cost import get_node_penalty, is_better
@@ -74,13 +74,14 @@ def _pack_part(problem: FleetProblem, effort: int, tolerance: float) -> Fleet:
         )
     if len(problem.counts) == 1:
         return _prefer_fewer_nodes(problem, pack_identical, tolerance)
-    relaxation = solve_fluid_relaxation(problem)
+    program = FluidProgram(problem)
+    relaxation = program.solve(problem.price)
     nodes = float(relaxation.nodes.sum())
     if not tolerance or nodes < _MANY_NODES:
         return _prefer_one_node(_pack_classes(problem, relaxation, effort), tolerance)
     # The relaxation has the mean cost of a node: one search, with the penalty, is enough.
     penalized = _penalize(problem, get_node_penalty(relaxation.bound, nodes, tolerance))
-    fleet = _pack_classes(penalized, solve_fluid_relaxation(penalized), effort).reprice(problem)
+    fleet = _pack_classes(penalized, program.solve(penalized.price), effort).reprice(problem)
     if fleet.cost <= relaxation.bound * (1 + tolerance) or 2 * fleet.node_count >= nodes:
         return fleet
     return _select(_pack_classes(problem, relaxation, effort), fleet, tolerance)
