@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bench.mixes import limits, rules
 from dovetail.core.scheduling.fleet import kernel
+from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.snapshot import ClusterSnapshot
@@ -101,6 +102,32 @@ def test_both_kernels_fill_and_swap_the_same_pods(
         assert (counts @ values >= filled @ values - 1e-9).all()
     np.testing.assert_array_equal(results[0][0], results[1][0])
     np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+@given(problem=problems(), data=st.data())
+def test_both_kernels_bound_the_value_of_a_node_alike(
+    compiled: ModuleType, problem: FleetProblem, data: st.DataObject
+) -> None:
+    # Few distinct values: classes with equal value per load must be taken in the same order.
+    number = st.sampled_from([0.1, 0.2, 0.35, 0.5, 1.0, 1 / 3])
+    class_count, resources = problem.sizes.shape
+    values = np.array(data.draw(st.lists(number, min_size=class_count, max_size=class_count)))
+    weightings = resource_weightings(resources)
+    bounds = []
+    for module in (compiled, None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernel, "_kernel", module)
+            bounds.append(kernel.value_bound(values, problem.share, problem.max_pods, weightings))
+            counts = kernel.fill(
+                problem,
+                values,
+                problem.alloc.copy(),
+                problem.max_pods,
+                np.tile(weightings[0], (len(problem.price), 1)),
+            )
+
+    np.testing.assert_array_equal(bounds[0], bounds[1])
+    assert (counts @ values <= bounds[0].min(axis=1) * (1 + 1e-9)).all()
 
 
 def _clusters() -> Iterator[ClusterSnapshot]:

@@ -11,6 +11,10 @@
 /* Arrays of one call; views are released together. */
 #define MAX_ARRAYS 8
 
+/* Load of a pod as share of a node, as in kernel.py. */
+#define MIN_LOAD 1e-15
+#define MAX_LOAD 1e15
+
 typedef struct {
     Py_buffer views[MAX_ARRAYS];
     int count;
@@ -220,9 +224,101 @@ static PyObject *swap(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Move the class at the top of a heap down; the top has the highest ratio, of equal ones the lowest number. */
+static void sift_down(Py_ssize_t *heap, Py_ssize_t count, Py_ssize_t at, const double *ratio)
+{
+    Py_ssize_t moved = heap[at];
+    for (;;) {
+        Py_ssize_t child = 2 * at + 1;
+        if (child >= count)
+            break;
+        Py_ssize_t a = heap[child], b = child + 1 < count ? heap[child + 1] : a;
+        if (ratio[b] > ratio[a] || (ratio[b] == ratio[a] && b < a)) {
+            child++;
+            a = b;
+        }
+        if (ratio[moved] > ratio[a] || (ratio[moved] == ratio[a] && moved < a))
+            break;
+        heap[at] = a;
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+/* Return the value of the best divisible pods on one node. `load`, `ratio` and `heap` are scratch [classes]. */
+static double best_value(const double *values, const double *share, const double *max_pods, const double *weighting,
+                         Py_ssize_t classes, Py_ssize_t resources, double *load, double *ratio, Py_ssize_t *heap)
+{
+    Py_ssize_t count = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) {
+        if (!(max_pods[k] > 0))
+            continue;
+        double sum = share[k * resources] * weighting[0];
+        for (Py_ssize_t r = 1; r < resources; r++)
+            sum += share[k * resources + r] * weighting[r];
+        load[k] = sum < MIN_LOAD ? MIN_LOAD : sum > MAX_LOAD ? MAX_LOAD : sum;
+        ratio[k] = values[k] / load[k];
+        heap[count++] = k;
+    }
+    for (Py_ssize_t at = count / 2; at-- > 0;)
+        sift_down(heap, count, at, ratio);
+    double used = 0.0, value = 0.0;
+    while (count > 0 && used < 1.0) {
+        Py_ssize_t k = heap[0];
+        double offered = load[k] * max_pods[k], left = 1.0 - used;
+        value += (left < offered ? left : offered) / load[k] * values[k];
+        used += offered;
+        heap[0] = heap[--count];
+        if (count > 0)
+            sift_down(heap, count, 0, ratio);
+    }
+    return value;
+}
+
+PyDoc_STRVAR(value_bound_doc, "value_bound(shape, values, share, max_pods, weightings, bound)\n--\n\n"
+                              "Write the bound [T, L] of each type and weighting; see kernel.py.");
+
+static PyObject *value_bound(PyObject *module, PyObject *args)
+{
+    PyObject *objects[5];
+    Py_ssize_t types, classes, resources, weightings;
+    if (!PyArg_ParseTuple(args, "(nnnn)OOOOO:value_bound", &types, &classes, &resources, &weightings, &objects[0],
+                          &objects[1], &objects[2], &objects[3], &objects[4]))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *values, *share, *max_pods, *weights, *bound;
+    if (!(values = data_of(&arrays, objects[0], 1, classes, 0)) ||
+        !(share = data_of(&arrays, objects[1], types * classes, resources, 0)) ||
+        !(max_pods = data_of(&arrays, objects[2], types, classes, 0)) ||
+        !(weights = data_of(&arrays, objects[3], weightings, resources, 0)) ||
+        !(bound = data_of(&arrays, objects[4], types, weightings, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    Py_ssize_t *heap = PyMem_Malloc((size_t)(classes + 1) * sizeof *heap);
+    double *scratch = PyMem_Malloc((size_t)(classes + 1) * 2 * sizeof *scratch);
+    if (heap && scratch) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t t = 0; t < types; t++)
+            for (Py_ssize_t l = 0; l < weightings; l++)
+                bound[t * weightings + l] =
+                    best_value(values, share + t * classes * resources, max_pods + t * classes,
+                               weights + l * resources, classes, resources, scratch, scratch + classes, heap);
+        Py_END_ALLOW_THREADS
+    }
+    int failed = !heap || !scratch;
+    PyMem_Free(heap);
+    PyMem_Free(scratch);
+    release(&arrays);
+    if (failed)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"fill", fill, METH_VARARGS, fill_doc},
     {"swap", swap, METH_VARARGS, swap_doc},
+    {"value_bound", value_bound, METH_VARARGS, value_bound_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -24,3 +24,12 @@ def swap(
     rounds: int,
     /,
 ) -> None: ...
+def value_bound(
+    shape: tuple[int, int, int, int],
+    values: Floats,
+    share: Floats,
+    max_pods: Floats,
+    weightings: Floats,
+    bound: Floats,
+    /,
+) -> None: ...

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
-from dovetail.core.scheduling.fleet.kernel import fill
-from dovetail.core.scheduling.fleet.patterns import resource_weightings, value_bound
+from dovetail.core.scheduling.fleet.kernel import fill, value_bound
+from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import FleetProblem, total_value
 
 # Partial fleets kept per step.

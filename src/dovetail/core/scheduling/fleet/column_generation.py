@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.kernel import value_bound
 from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation
 from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
 from dovetail.core.scheduling.fleet.patterns import (
@@ -13,7 +14,6 @@ from dovetail.core.scheduling.fleet.patterns import (
     patterns_with_each_class,
     resource_weightings,
     split_fluid_fleet,
-    value_bound,
 )
 from dovetail.core.scheduling.fleet.problem import FleetProblem
 

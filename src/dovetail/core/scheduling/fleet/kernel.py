@@ -1,4 +1,4 @@
-"""Inner loops of the fleet search: fill nodes, swap pods for better ones.
+"""Inner loops of the fleet search: fill nodes, swap pods for better ones, bound their value.
 
 They take most of the time of a plan with many classes. ``_kernel.c`` has the same loops
 in C, and is used where it was built; results are equal to the last bit.
@@ -20,6 +20,8 @@ _MAX_SWAPPED_CLASSES = 96
 _EPSILON = 1e-9
 # Share of the fitting pods of a class that ``fill`` adds at once.
 _BULK_SHARE = 0.5
+# Load of a pod as share of a node, so that quotients and sums stay finite.
+_MIN_LOAD, _MAX_LOAD = 1e-15, 1e15
 
 
 def is_compiled() -> bool:
@@ -59,6 +61,20 @@ def swap_pods(
         return
     shape = (*counts.shape, free.shape[1])
     _kernel.swap(shape, _rows(problem.sizes), _rows(values), min_gain, _rows(limits), counts, free, rounds)
+
+
+def value_bound(values: Floats, share: Floats, max_pods: Floats, weightings: Floats) -> Floats:
+    """Return [T, L]: upper bound of the value on a node of type t, per weighting [L, R].
+
+    A weighting reduces all resources to one. The fractional knapsack that remains
+    is solved by taking the pods with the highest value per load first.
+    """
+    if _kernel is None:
+        return _value_bound(values, share, max_pods, weightings)
+    bound = np.zeros((len(share), len(weightings)))
+    shape = (*share.shape, len(weightings))
+    _kernel.value_bound(shape, _rows(values), _rows(share), _rows(max_pods), weightings, bound)
+    return bound
 
 
 def _rows(array: Floats) -> Floats:
@@ -137,3 +153,21 @@ def _swap_pods(
         counts[rows, removed[first]] -= 1
         counts[rows, added_class[first]] += 1
         free[rows] -= more[first]
+
+
+def _value_bound(values: Floats, share: Floats, max_pods: Floats, weightings: Floats) -> Floats:
+    # [T, L, K]; not ``@``, as in ``_fill``.
+    load = share[:, None, :, 0] * weightings[:, 0, None]
+    for r in range(1, share.shape[2]):
+        load += share[:, None, :, r] * weightings[:, r, None]
+    load = np.clip(load, _MIN_LOAD, _MAX_LOAD)
+    # Classes sorted by value per load.
+    order = np.argsort(-(values / load), axis=2, kind="stable")
+    size = np.take_along_axis(load, order, axis=2)
+    limit = np.take_along_axis(np.broadcast_to(max_pods[:, None, :], load.shape), order, axis=2)
+    offered = size * limit
+    before = np.zeros_like(offered)
+    np.cumsum(offered[:, :, :-1], axis=2, out=before[:, :, 1:])
+    added = np.clip(1.0 - before, 0.0, offered) / size
+    bound: Floats = np.cumsum(added * values[order], axis=2)[:, :, -1]
+    return bound

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
-from dovetail.core.scheduling.fleet.kernel import fill, swap_pods
+from dovetail.core.scheduling.fleet.kernel import fill, swap_pods, value_bound
 from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation
 from dovetail.core.scheduling.fleet.problem import FleetProblem, total_value, whole_pods
 
@@ -44,25 +44,6 @@ def resource_weightings(resources: int) -> Floats:
         weighting[other] = 0.6
         weightings.append(weighting)
     return np.array(weightings)
-
-
-def value_bound(values: Floats, share: Floats, max_pods: Floats, weightings: Floats) -> Floats:
-    """Return [T, L]: upper bound of the value on a node of type t, per weighting.
-
-    A weighting reduces all resources to one. The fractional knapsack that remains
-    is solved by taking the pods with the highest value per load first.
-    """
-    load = share @ weightings.T  # [T, K, L]
-    load = np.clip(load.transpose(0, 2, 1), 1e-15, 1e15)
-    # [T, L, K] from here on; classes sorted by value per load.
-    order = np.argsort(-(values / load), axis=2)
-    size = np.take_along_axis(load, order, axis=2)
-    limit = np.take_along_axis(np.broadcast_to(max_pods[:, None, :], load.shape), order, axis=2)
-    offered = size * limit
-    before = np.cumsum(offered, axis=2) - offered
-    added = np.clip(1.0 - before, 0.0, offered) / size
-    bound: Floats = (added * values[order]).sum(axis=2)
-    return bound
 
 
 def generate_patterns(
