@@ -184,6 +184,8 @@ class DeferredPods:
             type_options = [(state, row) for state in states for row in rows[state]]
             bundles = cheapest_fleet(self._demand(batches, states, joinable))
             pods_placed = np.zeros(len(batches), dtype=np.int64)
+            # Nothing is looked up while claims are opened: count once, afterwards.
+            self._problem.nodes.invalidate_fitting()
             for bundle in self._cut_to_limits(type_options, bundles, joinable):
                 self._open_bundle(batches, *type_options[bundle.type_index], bundle)
                 pods_placed += bundle.counts * bundle.copies

@@ -81,6 +81,7 @@ class ClaimStateSpace:
         self._narrowed: dict[tuple[int, int], int] = {}
         self._rows_by_price: dict[int, Ints] = {}
         self._available_rows: dict[int, Bools] = {}
+        self._available_row_bits: dict[int, int] = {}
         self._order_keys: dict[int, tuple[float, int, str]] = {}
         self.roots = [
             self._intern_state(
@@ -270,6 +271,13 @@ class ClaimStateSpace:
             rows = self._available_rows[state] = np.isfinite(self.cost[state][: len(table.rows)])
         return rows
 
+    def available_row_bits(self, state: int) -> int:
+        """Return ``available_rows`` as a bit set: cheap to compare for many classes."""
+        bits = self._available_row_bits.get(state)
+        if bits is None:
+            bits = self._available_row_bits[state] = to_bits(self.available_rows(state))
+        return bits
+
     def rows_by_price(self, state: int) -> Ints:
         """Return the available rows of a claim state, cheapest first; ties by row."""
         order = self._rows_by_price.get(state)
@@ -278,6 +286,11 @@ class ClaimStateSpace:
             order = np.argsort(cost, kind="stable")[: int(np.isfinite(cost).sum())]
             self._rows_by_price[state] = order
         return order
+
+
+def to_bits(flags: Bools) -> int:
+    """Return flags as a bit set."""
+    return int.from_bytes(np.packbits(flags).tobytes(), "big")
 
 
 _RESERVED_ONLY = Requirement.one_of(label_keys.CAPACITY_TYPE, label_keys.RESERVED)

@@ -8,7 +8,7 @@ which update nodes, topology groups and volumes together and append to ``log``.
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
+from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace, to_bits
 from dovetail.core.scheduling.arrays.types import NO_LIMIT, Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.constraints.limits import LimitHeadroom
@@ -68,6 +68,7 @@ class PlacementState:
         self._pods_per_empty_claim: dict[tuple[int, int], Floats] = {}
         self._pods_per_empty_type: dict[tuple[int, int], Floats] = {}
         self._fits_empty_claim: dict[tuple[int, int], bool] = {}
+        self._fitting_types: dict[tuple[int, int], int] = {}
 
     def place(self, compiled: CompiledClass, indexes: Ints, counts: Ints) -> None:
         """Place ``counts[i]`` pods on node ``indexes[i]``; indexes are distinct."""
@@ -200,10 +201,22 @@ class PlacementState:
         key = (state, compiled.requests_id)
         fits = self._fits_empty_claim.get(key)
         if fits is None:
-            per_type = self._pods_on_empty_types(compiled, state)
-            fits = bool((self.space.available_rows(state) & (per_type >= 1)).any())
+            available = self.space.available_row_bits(state)
+            fits = bool(available & self._fitting_row_bits(compiled, self.space.states[state].pool))
             self._fits_empty_claim[key] = fits
         return fits
+
+    def _fitting_row_bits(self, compiled: CompiledClass, pool: int) -> int:
+        """Return the types of a pool on which a pod fits, as a bit set."""
+        key = (pool, compiled.requests_id)
+        bits = self._fitting_types.get(key)
+        if bits is None:
+            alloc = self.space.tables[pool].alloc  # [types, resources]
+            fits = np.ones(len(alloc), dtype=bool)
+            for r, amount in enumerate(compiled.requests.tolist()):
+                fits &= alloc[:, r] >= amount
+            bits = self._fitting_types[key] = to_bits(fits)
+        return bits
 
     def _pods_on_empty_types(self, compiled: CompiledClass, state: int) -> Floats:
         """Return [types]: pods on an empty node of each type in the pool of a state.
