@@ -1,4 +1,4 @@
-"""The compiled kernel of the fleet search: equal to the one in NumPy to the last bit."""
+"""The compiled kernel of the solver: equal to the one in NumPy to the last bit."""
 
 import importlib.util
 import shutil
@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.mixes import limits, rules
+from dovetail.core.scheduling.arrays import price_index
+from dovetail.core.scheduling.arrays.price_index import JoinedPriceIndex, PriceIndex
 from dovetail.core.scheduling.fleet import kernel
 from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
@@ -130,6 +132,29 @@ def test_both_kernels_bound_the_value_of_a_node_alike(
     assert (counts @ values <= bounds[0].min(axis=1) * (1 + 1e-9)).all()
 
 
+@given(data=st.data())
+def test_both_kernels_find_the_same_cheapest_type(compiled: ModuleType, data: st.DataObject) -> None:
+    part_count, loads = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 12))
+    parts = []
+    for _ in range(part_count):
+        types = data.draw(st.integers(1, 8))
+        alloc = data.draw(_matrix(types, [st.integers(0, 9), st.integers(0, 9)])).T.copy()
+        prices = np.sort(data.draw(_matrix(1, [st.integers(1, 5)] * types))[0])
+        running_max = np.maximum.accumulate(alloc, axis=1)
+        parts.append(PriceIndex(alloc, prices, np.arange(types), running_max))
+    joined = JoinedPriceIndex(parts)
+    part_of = np.array(data.draw(st.lists(st.integers(0, part_count - 1), min_size=loads, max_size=loads)))
+    load = data.draw(_matrix(loads, [st.integers(0, 10), st.integers(0, 10)])).T
+    max_prices = data.draw(_matrix(1, [st.integers(0, 6)] * loads))[0]
+    results = []
+    for module in (compiled, None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(price_index, "_kernel", module)
+            results.append(joined.cheapest_fit(part_of, load, max_prices))
+
+    np.testing.assert_array_equal(results[0], results[1])
+
+
 def _clusters() -> Iterator[ClusterSnapshot]:
     yield rules(250, 1)
     yield rules(250, 2)
@@ -141,6 +166,7 @@ def test_both_kernels_lead_to_equal_plans(compiled: ModuleType, monkeypatch: pyt
         plans = []
         for module in (compiled, None):
             monkeypatch.setattr(kernel, "_kernel", module)
+            monkeypatch.setattr(price_index, "_kernel", module)
             plans.append(solve(cluster))
 
         assert plans[0] == plans[1]
@@ -153,3 +179,7 @@ def test_the_compiled_kernel_rejects_arrays_of_another_size_or_type(compiled: Mo
         compiled.fill((1, 1, 1), array, array, array, array, array, 0.5, np.zeros((2, 1)))
     with pytest.raises(ValueError, match="expected 1 x 1 numbers of type float64"):
         compiled.fill((1, 1, 1), array, array, array, array, array, 0.5, np.zeros((1, 1), dtype=np.int64))
+    with pytest.raises(ValueError, match="expected 1 x 1 numbers of type int64"):
+        compiled.cheapest_fit(
+            (1, 1, 1, 1), array, array, array, np.array([0, 1]), array, array, array, np.array([0])
+        )

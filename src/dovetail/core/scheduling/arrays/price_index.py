@@ -8,6 +8,11 @@ import numpy as np
 from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 
+try:
+    from dovetail.core.scheduling.fleet import _kernel
+except ImportError:  # Not built: there was no C compiler.
+    _kernel = None  # type: ignore[assignment]
+
 _MAX_WIDTH = 64
 """Types compared per load and step; steps grow from 1 because most loads fit early."""
 
@@ -105,7 +110,8 @@ class JoinedPriceIndex:
     def __init__(self, parts: Sequence[PriceIndex]) -> None:
         self._parts = parts
         self._starts = np.cumsum([0, *(len(part.prices) for part in parts)])
-        self._alloc = np.hstack([part.alloc for part in parts])
+        self._alloc: Floats = np.hstack([part.alloc for part in parts])
+        self._running_max: Floats = np.hstack([part.running_max for part in parts])
         self.prices: Floats = np.concatenate([part.prices for part in parts])
         self.rows: Ints = np.concatenate([part.rows for part in parts])
 
@@ -115,6 +121,21 @@ class JoinedPriceIndex:
         ``part_of`` [loads] is the position of the state in ``PriceIndexes.join``.
         ``len(self.prices)`` means that no type fits.
         """
+        if _kernel is not None:
+            found = np.zeros(len(part_of), np.int64)
+            shape = (*self._alloc.shape, len(self._parts), len(part_of))
+            _kernel.cheapest_fit(
+                shape,
+                self._alloc,
+                self._running_max,
+                self.prices,
+                self._starts,
+                part_of,
+                np.ascontiguousarray(loads),
+                max_prices,
+                found,
+            )
+            return found
         first, end = np.zeros(len(part_of), np.int64), np.zeros(len(part_of), np.int64)
         for number, part in enumerate(self._parts):
             of_part = (part_of == number).nonzero()[0]

@@ -1,12 +1,15 @@
-/* Inner loops of the fleet search, compiled. Optional: kernel.py has the same in NumPy, with equal results.
+/* Inner loops of the solver, compiled. Optional: kernel.py and price_index.py have the same in NumPy, with equal
+ * results.
  *
- * All arrays are C-contiguous float64. Sums have a fixed order, and the compiler must not contract
+ * All arrays are C-contiguous, of float64 or int64. Sums have a fixed order, and the compiler must not contract
  * them (-ffp-contract=off): both implementations must break ties alike. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
+#include <stdint.h>
+#include <string.h>
 
 /* Arrays of one call; views are released together. */
 #define MAX_ARRAYS 8
@@ -26,20 +29,34 @@ static void release(Arrays *arrays)
         PyBuffer_Release(&arrays->views[--arrays->count]);
 }
 
-/* Return the data of a float64 array with `rows` rows of `columns`; NULL and an exception if it is none. */
-static double *data_of(Arrays *arrays, PyObject *object, Py_ssize_t rows, Py_ssize_t columns, int writable)
+/* Return the data of an array with `rows` rows of `columns`; NULL and an exception if it is none. `formats` are
+ * the type codes of the elements, all of 8 bytes. */
+static void *view_of(Arrays *arrays, PyObject *object, Py_ssize_t rows, Py_ssize_t columns, int writable,
+                     const char *formats, const char *type)
 {
     Py_buffer *view = &arrays->views[arrays->count];
     int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
     if (PyObject_GetBuffer(object, view, flags) < 0)
         return NULL;
     arrays->count++;
-    int is_double = view->format != NULL && view->format[0] == 'd' && view->format[1] == '\0';
-    if (!is_double || view->len != rows * columns * (Py_ssize_t)sizeof(double)) {
-        PyErr_Format(PyExc_ValueError, "expected %zd x %zd numbers of type float64", rows, columns);
+    int matches = view->format != NULL && view->format[0] != '\0' && view->format[1] == '\0' &&
+                  strchr(formats, view->format[0]) != NULL;
+    if (!matches || view->itemsize != 8 || view->len != rows * columns * 8) {
+        PyErr_Format(PyExc_ValueError, "expected %zd x %zd numbers of type %s", rows, columns, type);
         return NULL;
     }
     return view->buf;
+}
+
+static double *data_of(Arrays *arrays, PyObject *object, Py_ssize_t rows, Py_ssize_t columns, int writable)
+{
+    return view_of(arrays, object, rows, columns, writable, "d", "float64");
+}
+
+/* NumPy's int64 is the C type `long` or `long long`, depending on the platform. */
+static int64_t *ints_of(Arrays *arrays, PyObject *object, Py_ssize_t count, int writable)
+{
+    return view_of(arrays, object, 1, count, writable, "lq", "int64");
 }
 
 /* Return how many pods of a size fit: minimum of floor(room / size); exact for whole numbers. */
@@ -315,15 +332,76 @@ static PyObject *value_bound(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Return the first position from `low` to `high` with at least `wanted` in an ascending array, or `high`. */
+static int64_t lower_bound(const double *ascending, int64_t low, int64_t high, double wanted)
+{
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (ascending[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+PyDoc_STRVAR(cheapest_fit_doc,
+             "cheapest_fit(shape, alloc, running_max, prices, starts, part_of, loads, max_prices, found)\n--\n\n"
+             "Write the position [N] of the cheapest type that holds each load; see price_index.py.");
+
+static PyObject *cheapest_fit(PyObject *module, PyObject *args)
+{
+    PyObject *objects[8];
+    Py_ssize_t resources, positions, parts, count;
+    if (!PyArg_ParseTuple(args, "(nnnn)OOOOOOOO:cheapest_fit", &resources, &positions, &parts, &count, &objects[0],
+                          &objects[1], &objects[2], &objects[3], &objects[4], &objects[5], &objects[6], &objects[7]))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *alloc, *running_max, *prices, *loads, *max_prices;
+    int64_t *starts, *part_of, *found;
+    if (!(alloc = data_of(&arrays, objects[0], resources, positions, 0)) ||
+        !(running_max = data_of(&arrays, objects[1], resources, positions, 0)) ||
+        !(prices = data_of(&arrays, objects[2], 1, positions, 0)) ||
+        !(starts = ints_of(&arrays, objects[3], parts + 1, 0)) ||
+        !(part_of = ints_of(&arrays, objects[4], count, 0)) ||
+        !(loads = data_of(&arrays, objects[5], resources, count, 0)) ||
+        !(max_prices = data_of(&arrays, objects[6], 1, count, 0)) ||
+        !(found = ints_of(&arrays, objects[7], count, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t n = 0; n < count; n++) {
+        int64_t at = starts[part_of[n]], end = starts[part_of[n] + 1];
+        /* Before this position no type is large enough, resource by resource. */
+        for (Py_ssize_t r = 0; r < resources; r++)
+            at = lower_bound(running_max + r * positions, at, end, loads[r * count + n]);
+        found[n] = positions;
+        for (; at < end && prices[at] <= max_prices[n]; at++) {
+            int fits = 1;
+            for (Py_ssize_t r = 0; fits && r < resources; r++)
+                fits = alloc[r * positions + at] >= loads[r * count + n];
+            if (fits) {
+                found[n] = at;
+                break;
+            }
+        }
+    }
+    Py_END_ALLOW_THREADS
+    release(&arrays);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"fill", fill, METH_VARARGS, fill_doc},
     {"swap", swap, METH_VARARGS, swap_doc},
     {"value_bound", value_bound, METH_VARARGS, value_bound_doc},
+    {"cheapest_fit", cheapest_fit, METH_VARARGS, cheapest_fit_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "_kernel", .m_doc = "Inner loops of the fleet search.", .m_methods = methods,
+    PyModuleDef_HEAD_INIT, .m_name = "_kernel", .m_doc = "Inner loops of the solver.", .m_methods = methods,
 };
 
 PyMODINIT_FUNC PyInit__kernel(void)

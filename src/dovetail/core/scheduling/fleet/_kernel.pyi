@@ -1,4 +1,4 @@
-from dovetail.core.scheduling.arrays.types import Floats
+from dovetail.core.scheduling.arrays.types import Floats, Ints
 
 Shape = tuple[int, int, int]
 
@@ -31,5 +31,17 @@ def value_bound(
     max_pods: Floats,
     weightings: Floats,
     bound: Floats,
+    /,
+) -> None: ...
+def cheapest_fit(
+    shape: tuple[int, int, int, int],
+    alloc: Floats,
+    running_max: Floats,
+    prices: Floats,
+    starts: Ints,
+    part_of: Ints,
+    loads: Floats,
+    max_prices: Floats,
+    found: Ints,
     /,
 ) -> None: ...

@@ -61,7 +61,7 @@ class FluidProgram:
         self._room: Floats = np.minimum(alloc / total, _MAX_ROOM)  # [T, R]
         self._holds: Bools = problem.max_pods >= 1  # [T, K]
         self._whole_nodes: Floats = problem.share.max(axis=2)  # [T, K]
-        self._program = LinearProgram(np.ones(len(sizes)), np.full(len(sizes), INFINITE))
+        self._program = LinearProgram(np.ones(len(sizes)), np.full(len(sizes), INFINITE), primal=True)
         self._columns = 0
         none: Ints = np.zeros(0, dtype=np.int64)
         # Types in the program [S], and the columns of their numbers of nodes [S].

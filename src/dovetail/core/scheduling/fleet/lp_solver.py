@@ -8,7 +8,7 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 
-# Primal simplex from a feasible basis, as after new columns; dual simplex from others.
+# HiGHS' ``simplex_strategy``: primal simplex from a feasible basis, dual simplex from others.
 _CHOOSE = 0
 INFINITE: float = highspy.kHighsInf
 
@@ -29,12 +29,18 @@ class LinearProgram:
     The simplex basis is kept, so solving again after a small change is cheap.
     """
 
-    def __init__(self, row_lower: Floats, row_upper: Floats) -> None:
+    def __init__(self, row_lower: Floats, row_upper: Floats, *, primal: bool = False) -> None:
+        """Create a program without columns.
+
+        With ``primal``, it is solved by primal simplex where the basis is feasible, as after
+        new columns or costs; otherwise always by dual simplex.
+        """
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("presolve", "off")
         self._highs.setOptionValue("solver", "simplex")
-        self._highs.setOptionValue("simplex_strategy", _CHOOSE)
+        if primal:
+            self._highs.setOptionValue("simplex_strategy", _CHOOSE)
         self.add_rows(row_lower, row_upper)
 
     def add_rows(self, lower: Floats, upper: Floats) -> None:
