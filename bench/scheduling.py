@@ -18,6 +18,7 @@ from bench.fleet_demand import reduce_snapshot
 from bench.memory import peak_kib
 from bench.mixes import MIXES, SEED
 from dovetail.core.scheduling.solver import solve
+from dovetail.host.gc import reduce_collections
 from dovetail.model.plan import Plan
 from dovetail.model.snapshot import ClusterSnapshot
 
@@ -45,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--profile", action="store_true", help="profile the solver")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    reduce_collections()  # As every command of ``dovetail`` does.
     cases = _cases(options.mix, options.pods)
     if options.profile:
         for mix, pods in cases:
