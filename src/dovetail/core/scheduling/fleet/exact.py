@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.fleet.problem import FleetProblem
 from dovetail.core.scheduling.fleet.rounding import Fleet
 
@@ -73,14 +73,9 @@ def pack_small(problem: FleetProblem, counts: Floats) -> Fleet:
     types, price = problem.restrict_to(present, counts[present]).cheapest_single_node(states)
     price = price + _NODE_EPSILON
     cheapest, choice = np.zeros(len(states)), np.zeros(len(states), dtype=np.int64)
-    feasible = np.flatnonzero(np.isfinite(price))
+    is_option = _find_options(states) & np.isfinite(price)
     for state in range(1, len(states)):
-        pods = states[state]
-        first = int(np.flatnonzero(pods)[0])
-        # Nodes (as states) that hold part of the pods, among them one of the first class.
-        options = feasible[feasible <= state]
-        part = states[options]
-        options = options[(part <= pods).all(axis=1) & (part[:, first] >= 1)]
+        options = is_option[state].nonzero()[0]
         total = price[options] + cheapest[state - options]
         at = int(total.argmin())
         choice[state], cheapest[state] = options[at], total[at]
@@ -92,3 +87,12 @@ def pack_small(problem: FleetProblem, counts: Floats) -> Fleet:
         fleet.add_nodes(int(types[chosen_state]), node, 1)
         state -= chosen_state
     return fleet
+
+
+def _find_options(states: Floats) -> Bools:
+    """Return [S, S]: nodes (as states) with part of each state's pods, one of the first class among them."""
+    first_class = (states > 0).argmax(axis=1)
+    is_option: Bools = states.T[first_class] >= 1
+    for pods in states.T:
+        is_option &= pods <= pods[:, None]
+    return is_option
