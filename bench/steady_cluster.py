@@ -70,7 +70,7 @@ class SteadyCluster:
             "events": self._events,
             "reconciles": int(cluster.metrics.total("controller_runtime_reconcile_total")),
             "writes": int(cluster.api.resource_version),
-            "heartbeats": cluster.kubelets.heartbeats,
+            "heartbeats": cluster.kubelets.heartbeats.count,
             "disruptions": int(cluster.metrics.total(_DECISIONS)),
         }
 

@@ -84,7 +84,11 @@ class SimulatedCluster:
         self.api = ApiServer(now=self.clock.now)
         region = catalog.regions[scenario.region]
         self.ec2 = Ec2Account(self.clock, region=region, random=self.random, latencies=scenario.cloud)
-        self.kubelets = Kubelets(self.api, self.clock, latencies=scenario.kubelet, random=self.random)
+        self.kubelets = Kubelets(
+            self.api, self.clock, latencies=scenario.kubelet, random=self.random, lazy_heartbeats=True
+        )
+        self.api.on_lease_read = self.kubelets.heartbeats.renew_due
+        self.api.on_lease_watch = self.kubelets.heartbeats.write_all
         self.ec2.on_booted = self.kubelets.start
         self.ec2.on_terminated = self.kubelets.stop
         self.log = SimulatedLog(self.clock.now)
@@ -94,7 +98,9 @@ class SimulatedCluster:
             self.ec2.billing.tariff = billing_function(
                 discounts, region=region.name, types=self._list_instance_types(region.name)
             )
-        start_controller_manager(self.api, self.clock, instance_exists=self._instance_exists)
+        start_controller_manager(
+            self.api, self.clock, instance_exists=self._instance_exists, heartbeats=self.kubelets.heartbeats
+        )
         KubeScheduler(self.api, self.clock)
         PersistentVolumeBinder(self.api, self.clock)
         AttachDetachController(self.api, self.clock)

@@ -62,6 +62,10 @@ class ApiServer:
         self._deleter = Deleter(self._store, now=now)
         self._writer = Writer(self._store, self._deleter, now=now)
         self._paginator = Paginator()
+        self.on_lease_read: Callable[[str], None] = lambda _: None
+        """Called before a Lease is read by its name, or all by "", to write late renewals."""
+        self.on_lease_watch: Callable[[], None] = lambda: None
+        """Called before Leases are watched: from then on every renewal is seen."""
         for name in _INITIAL_NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
 
@@ -71,6 +75,8 @@ class ApiServer:
 
     def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object:
         """Return one object; ``subresource`` may be ``status`` or ``scale``."""
+        if resource is LEASES:
+            self.on_lease_read(name)
         obj = self._find(resource, name, namespace)
         _check_subresource(resource, subresource)
         return encode_scale(obj) if subresource == "scale" else obj
@@ -228,6 +234,8 @@ class ApiServer:
         """Return the selected objects of one resourceVersion, by namespace and name."""
         if options.continue_token:
             return self._paginator.next_page(resource, options.continue_token, options.limit)
+        if resource is LEASES:
+            self.on_lease_read("")
         predicate = _predicate(resource, options)
         collection = self._store.collections[resource]
         revision = _parse_revision(options.resource_version)
@@ -249,6 +257,9 @@ class ApiServer:
 
         ``notify`` is called when the event queue stops being empty; see ``Watch``.
         """
+        if resource is LEASES:
+            self.on_lease_read("")
+            self.on_lease_watch()
         predicate = _predicate(resource, options)
         collection = self._store.collections[resource]
         revision = _parse_revision(options.resource_version)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from dovetail.ports.api_resources import PODS, Resource
 from dovetail.ports.kube_errors import Conflict, NotFound
@@ -18,6 +18,15 @@ from dovetail.simulator.clock import VirtualClock
 from dovetail.simulator.controllermanager.pods.pod_index import PodIndex
 
 
+class LeaseHeartbeats(Protocol):
+    """Kubelets in this process: whether they renew their Leases need not be read from those."""
+
+    on_stop: Callable[[str], None]
+    """Called with a node whose Lease is not renewed any more."""
+
+    def is_renewing(self, node: str) -> bool: ...
+
+
 @dataclass(frozen=True)
 class ManagerContext:
     """API server, clock, the shared pod index, and a lookup of instances."""
@@ -27,6 +36,7 @@ class ManagerContext:
     pods: PodIndex
     instance_exists: Callable[[str], bool | None] | None = None
     """Return True if the instance with a provider ID exists; None if unknown."""
+    heartbeats: LeaseHeartbeats | None = None
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -5,7 +5,7 @@ from typing import Final
 
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.clock import VirtualClock
-from dovetail.simulator.controllermanager.context import ManagerContext
+from dovetail.simulator.controllermanager.context import LeaseHeartbeats, ManagerContext
 from dovetail.simulator.controllermanager.daemonset.controller import DaemonSetController
 from dovetail.simulator.controllermanager.deployment.controller import DeploymentController
 from dovetail.simulator.controllermanager.garbage_collection import EventTtlController, PodGcController
@@ -38,13 +38,18 @@ _CONTROLLERS: Final[tuple[Callable[[ManagerContext], object], ...]] = (
 
 
 def start_controller_manager(
-    api: ApiServer, clock: VirtualClock, *, instance_exists: Callable[[str], bool | None] | None = None
+    api: ApiServer,
+    clock: VirtualClock,
+    *,
+    instance_exists: Callable[[str], bool | None] | None = None,
+    heartbeats: LeaseHeartbeats | None = None,
 ) -> None:
     """Start all controllers.
 
     ``instance_exists`` looks up an instance by provider ID (None: unknown). Without it no
-    node is deleted because its instance is gone.
+    node is deleted because its instance is gone. Nodes without ``heartbeats`` are checked by
+    reading their Leases.
     """
-    context = ManagerContext(api, clock, PodIndex(api, clock), instance_exists)
+    context = ManagerContext(api, clock, PodIndex(api, clock), instance_exists, heartbeats)
     for controller in _CONTROLLERS:
         controller(context)

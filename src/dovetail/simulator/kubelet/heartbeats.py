@@ -1,9 +1,12 @@
 """Heartbeats: Leases every ten seconds, node status every five minutes.
 
-All kubelets renew in one scheduled call: an hour of two thousand nodes is 360 calls and
-not 720,000. Each Lease is still written, through a fast path of the API server.
+They are written one by one if somebody may see each of them: an API server in another
+process, a client of the sandbox, a watch of Leases. Otherwise heartbeats change nothing and
+take no time: a Lease gets its latest renewal when it is read or when its kubelet stops, and
+a node's status is written only when it changes.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -36,40 +39,95 @@ def new_lease(node: Object, *, now: datetime) -> dict[str, Any]:
 
 
 class Heartbeats:
-    """Renews the Leases of all responsive kubelets."""
+    """Renews the Leases of all responsive kubelets, all at the same instants."""
 
-    def __init__(self, api: ApiClient, clock: VirtualClock) -> None:
+    def __init__(self, api: ApiClient, clock: VirtualClock, *, lazy: bool = False) -> None:
         self._api = api
         self._clock = clock
-        self._renewals: dict[Kubelet, int] = {}
-        """Kubelet → number of renewals."""
+        self._lazy = lazy
+        self._added: dict[Kubelet, datetime] = {}
+        self._renewed: dict[Kubelet, datetime] = {}
+        """Kubelet → the latest renewal that was written."""
+        self._by_node: dict[str, Kubelet] = {}
+        self._first: datetime | None = None
+        """Renewals are due at multiples of the interval after this time."""
         self._next: ScheduledCall | None = None
+        self.on_stop: Callable[[str], None] = lambda _: None
+        """Called with a node whose Lease is not renewed any more."""
         self.count = 0
-        """Leases renewed so far."""
+        """Renewals written so far."""
 
     def add(self, kubelet: Kubelet) -> None:
-        self._renewals[kubelet] = 0
-        if self._next is None:
-            self._next = self._clock.call_later(_RENEW_INTERVAL, self._renew_all)
+        now = self._clock.now()
+        self._added[kubelet] = self._renewed[kubelet] = now
+        self._by_node[kubelet.instance.name] = kubelet
+        if self._first is None:
+            self._first = now
+        self._schedule()
 
     def remove(self, kubelet: Kubelet) -> None:
-        self._renewals.pop(kubelet, None)
+        if self._added.pop(kubelet, None) is None:
+            return
+        name = kubelet.instance.name
+        self._renew(kubelet)
+        del self._renewed[kubelet]
+        if self._by_node[name] is kubelet:
+            del self._by_node[name]
+            self.on_stop(name)
 
-    def _renew_all(self) -> None:
-        self._next = self._clock.call_later(_RENEW_INTERVAL, self._renew_all) if self._renewals else None
+    def is_renewing(self, node: str) -> bool:
+        """Return True if the node's kubelet renews its Lease in time."""
+        return node in self._by_node
+
+    def renew_due(self, node: str = "") -> None:
+        """Write the latest renewal of a node's Lease, or of all, for a reader."""
+        if not node:
+            for kubelet in self._added:
+                self._renew(kubelet)
+        elif node in self._by_node:
+            self._renew(self._by_node[node])
+
+    def write_all(self) -> None:
+        """Write every heartbeat from now on."""
+        self._lazy = False
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._lazy and self._next is None and self._added:
+            self._next = self._clock.call_at(self._last_due() + _RENEW_INTERVAL, self._beat)
+
+    def _beat(self) -> None:
+        self._next = None
+        self._schedule()
         now = self._clock.now()
-        renewed = _micro_time(now)
-        for kubelet, renewals in self._renewals.items():
-            self._renewals[kubelet] = renewals + 1
-            name = kubelet.instance.name
-            try:
-                self._api.renew_lease(name, LEASE_NAMESPACE, renew_time=renewed)
-                self.count += 1
-                if (renewals + 1) % _RENEWALS_PER_STATUS == 0:
-                    node = with_heartbeat(self._api.get(NODES, name), now=now)
+        for kubelet, added in self._added.items():
+            self._renew(kubelet)
+            if self._count_renewals(added) % _RENEWALS_PER_STATUS == 0:
+                try:
+                    node = with_heartbeat(self._api.get(NODES, kubelet.instance.name), now=now)
                     self._api.update(NODES, node, subresource="status")
-            except NotFound:
-                continue  # A kubelet does not recreate a deleted node.
+                except NotFound:
+                    continue  # A kubelet does not recreate a deleted node.
+
+    def _renew(self, kubelet: Kubelet) -> None:
+        due = self._last_due()
+        if due <= self._renewed[kubelet]:
+            return
+        self._renewed[kubelet] = due
+        try:
+            self._api.renew_lease(kubelet.instance.name, LEASE_NAMESPACE, renew_time=_micro_time(due))
+            self.count += 1
+        except NotFound:
+            return  # It was deleted with the node.
+
+    def _last_due(self) -> datetime:
+        now = self._clock.now()
+        first = now if self._first is None else self._first
+        return now - (now - first) % _RENEW_INTERVAL
+
+    def _count_renewals(self, added: datetime) -> int:
+        """Return the number of renewals since a kubelet was added."""
+        return -((added - self._last_due()) // _RENEW_INTERVAL)
 
 
 def _micro_time(moment: datetime) -> str:

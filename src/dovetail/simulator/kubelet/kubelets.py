@@ -34,20 +34,17 @@ class Kubelets:
         *,
         latencies: KubeletLatencies = DEFAULT_KUBELET_LATENCIES,
         random: RandomSource | None = None,
+        lazy_heartbeats: bool = False,
     ) -> None:
+        """Start without kubelets; ``lazy_heartbeats`` requires an API server in this process."""
         self._api = api
         self._clock = clock
         self._sampler = LatencySampler(latencies, random)
         self._pod_workers = PodWorkers(api, clock, self._sampler)
         self._kubelets: dict[str, Kubelet] = {}
         self._names: dict[str, str] = {}
-        self._heartbeats = Heartbeats(api, clock)
+        self.heartbeats = Heartbeats(api, clock, lazy=lazy_heartbeats)
         start_watch(api, clock, PODS, self._handle_pod_event)
-
-    @property
-    def heartbeats(self) -> int:
-        """Leases renewed so far."""
-        return self._heartbeats.count
 
     def start(self, instance: BootedInstance) -> None:
         """Start the kubelet of a booted instance and register its node."""
@@ -59,7 +56,7 @@ class Kubelets:
         self._names[instance.provider_id] = instance.name
         self._kubelets[instance.name] = kubelet
         self._register(instance)
-        self._heartbeats.add(kubelet)
+        self.heartbeats.add(kubelet)
         self._clock.call_later(latency, partial(self._report_ready, kubelet))
         bound = ListOptions(field_selector=f"spec.nodeName={instance.name}")
         for pod in self._api.list(PODS, bound).items:
@@ -69,7 +66,7 @@ class Kubelets:
         """Stop a kubelet with its instance; its pods keep their last status."""
         kubelet = self._remove(provider_id)
         if kubelet is not None:
-            self._heartbeats.remove(kubelet)
+            self.heartbeats.remove(kubelet)
             for uid in tuple(kubelet.pod_workers):
                 self._pod_workers.remove(kubelet, uid)
 
@@ -77,7 +74,7 @@ class Kubelets:
         """Make a kubelet stop reporting, although its instance runs."""
         kubelet = self._kubelets[self._names[provider_id]]
         kubelet.unresponsive = True
-        self._heartbeats.remove(kubelet)
+        self.heartbeats.remove(kubelet)
 
     def _remove(self, provider_id: str) -> Kubelet | None:
         name = self._names.pop(provider_id, None)

@@ -46,6 +46,7 @@ class Sandbox:
 
         ``clock`` returns seconds, and ``speed`` is in virtual seconds per second.
         """
+        cluster.kubelets.heartbeats.write_all()  # Clients see them.
         steps = ScenarioRunner(cluster, scenario).steps(every=timedelta(seconds=MAX_SLEEP * speed))
         self._runner = RealTimeRunner(cluster.clock, speed=speed, clock=clock, scenario_steps=steps)
         self._token = token

@@ -39,13 +39,15 @@ class NodeLifecycleController:
     """Syncs a node after each write to it, and when its Lease is due to expire.
 
     Lease renewals are not watched: the Lease is read when the last known renewal would have
-    expired, so that renewals cost nothing here.
+    expired. The Lease of a kubelet in this process is read once the kubelet stops.
     """
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._queue: WorkQueue[str] = WorkQueue(context.clock, self._sync)
         self._lease_queue: WorkQueue[str] = WorkQueue(context.clock, self._check_lease)
+        if context.heartbeats is not None:
+            context.heartbeats.on_stop = self._lease_queue.add
         start_watch(context.api, context.clock, NODES, self._handle_event)
 
     def _handle_event(self, event: WatchEvent) -> None:
@@ -69,7 +71,7 @@ class NodeLifecycleController:
         if node is None:
             return
         ready = get_condition(node, "Ready")
-        if ready is None or ready["status"] != "Unknown":
+        if (ready is None or ready["status"] != "Unknown") and not self._is_renewing(name):
             remaining = self._unreachable_at(node) - self._context.now()
             if remaining > timedelta():
                 self._lease_queue.add(name, after=remaining)
@@ -79,6 +81,10 @@ class NodeLifecycleController:
         if taints != (get_field(node, "spec", "taints") or []):
             patch = {"spec": {"taints": taints or None}}
             self._context.api.patch(NODES, name, patch, PatchType.MERGE)
+
+    def _is_renewing(self, name: str) -> bool:
+        heartbeats = self._context.heartbeats
+        return heartbeats is not None and heartbeats.is_renewing(name)
 
     def _unreachable_at(self, node: Object) -> datetime:
         """Return when a node counts as unreachable, unless it reports before."""
