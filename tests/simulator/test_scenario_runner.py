@@ -65,6 +65,19 @@ def test_a_phase_ends_at_the_instant_its_goal_is_reached() -> None:
     assert cluster.clock.now() == cluster.recorder.last_start.at
 
 
+def test_a_quiet_phase_ends_exactly_when_it_has_been_quiet_for_long_enough() -> None:
+    quiet = timedelta(minutes=7, milliseconds=123)
+    scenario = build_scenario(UP, Phase(name="rest", until=Until(quiet=quiet)))
+    cluster = build_cluster(scenario)
+    runner = ScenarioRunner(cluster, scenario)
+
+    report = runner.run()
+
+    last_launch = max(launch.launched for launch in cluster.ec2.billing.launches)
+    assert report.reached
+    assert timedelta() <= cluster.clock.now() - (last_launch + quiet) < timedelta(microseconds=1)
+
+
 def test_a_phase_without_a_goal_ends_after_its_actions() -> None:
     lull = only(LULL)
 

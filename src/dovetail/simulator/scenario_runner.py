@@ -106,6 +106,14 @@ class ScenarioRunner:
 
     def _record_change(self, _: LaunchRecord) -> None:
         self._last_change = self._cluster.clock.now()
+        self._schedule_quiet_check()
+
+    def _schedule_quiet_check(self) -> None:
+        """Stop the clock when a quiet phase is over, even if nothing else happens then."""
+        quiet = None if self.phase is None else self.phase.until.quiet
+        if quiet is not None:
+            clock = self._cluster.clock
+            clock.call_at(max(clock.now(), self._last_change + quiet), lambda: None)
 
     def _record_price(self) -> None:
         current = self._cluster.ec2.billing.price_per_hour()
@@ -134,6 +142,7 @@ class ScenarioRunner:
         reports = []
         for phase in self._scenario.phases:
             self.phase = phase
+            self._schedule_quiet_check()
             self._notify(phase)
             reports.append((yield from self._run_phase(phase, every)))
             self._notify(reports[-1])
