@@ -8,6 +8,7 @@ import pytest
 from dovetail.controllers.disruption import controller as disruption
 from dovetail.controllers.disruption import queue
 from dovetail.controllers.nodeclaim import consolidatable
+from dovetail.core.disruption.consolidation.fleet_replacement import MIN_NODE_AGE
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy
 from dovetail.model.settings import ConsolidationSettings
@@ -204,6 +205,38 @@ def test_unchanged_cluster_is_not_scanned_again() -> None:
 
     assert scans >= 1
     assert env.executor.passes == scans
+
+
+def test_scan_after_five_minutes_evaluates_nothing_if_nothing_changed() -> None:
+    env = an_environment("node-a", "node-b", cpu="3").start()
+    evaluated = env.executor.passes
+
+    env.wait(3600)
+
+    assert env.executor.passes == evaluated
+    assert env.deleting_claims() == []
+
+
+def test_node_that_becomes_old_enough_is_evaluated_without_another_change() -> None:
+    env = an_environment("node-a", "node-b", cpu="3").start()
+    evaluated = env.executor.passes
+
+    env.wait(MIN_NODE_AGE.total_seconds())
+
+    assert env.executor.passes == evaluated + 1
+
+
+def test_protection_of_a_pod_that_ends_is_evaluated_without_another_change() -> None:
+    env = an_environment("node-a", "node-b", cpu="3")
+    env.add_node("node-c")
+    protection = {label_keys.DO_NOT_DISRUPT: "30m"}
+    env.add_app_pod("protected", "node-c", cpu="3", annotations=protection)
+    env.start().wait(60)
+    evaluated = env.executor.passes
+
+    env.wait(3600)
+
+    assert env.executor.passes > evaluated
 
 
 def test_changes_are_scanned_once_per_scan_interval() -> None:

@@ -115,6 +115,8 @@ class CandidateFinder(ControllerBase):
             claim = self._cache.claim(name)
             if claim is None or claim.deleting or not claim.provider_id:
                 continue
+            if method.trigger_condition and not is_true(claim.conditions, method.trigger_condition):
+                continue
             result = self._evaluate(claim, method, context)
             if isinstance(result, Candidate):
                 candidates.append(result)

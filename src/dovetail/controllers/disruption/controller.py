@@ -22,6 +22,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.controllers.context import ControllerBase, ControllerContext
 from dovetail.controllers.disruption.candidates import (
@@ -36,6 +37,7 @@ from dovetail.controllers.disruption.triggers import DisruptionTriggers
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.command import Command
+from dovetail.core.disruption.context import DisruptionContext
 from dovetail.core.disruption.method import Decision, Method, MethodInput, Validate, Validation
 from dovetail.core.disruption.registry import METHODS
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
@@ -82,6 +84,8 @@ class DisruptionController(ControllerBase):
         self._finder = CandidateFinder(context, triggers=self.triggers, events=self._disruption_events)
         self._commands = CommandExecutor(context)
         self._pending: dict[Method, _PendingValidation] = {}
+        self._fruitless: dict[Method, tuple[object, Decision]] = {}
+        """Method → input and result of its last evaluation, if that found no command."""
 
     def handle_node(self, change: ObjectChange) -> Iterable[str]:
         """Forget the keep reason of a deleted node, then apply the triggers."""
@@ -161,20 +165,38 @@ class DisruptionController(ControllerBase):
             return method.decide(method_input)
         now = self._loop.now()
         context = self._finder.get_context(method_input.candidates, now)
-        full_input = msgspec.structs.replace(method_input, context=context)
-        decision = await self._executor.run(lambda: method.decide(full_input))
+        full_input = replace(method_input, context=context)
+        decision = await self._evaluate_if_changed(method, full_input, context)
         finished = self._loop.now()
-        self._metrics.observe(
-            DISRUPTION_EVALUATION_DURATION,
-            (finished - now).total_seconds(),
-            EvaluationLabels(reason=method.reason.lower(), consolidation_type=method.consolidation_type(2)),
-        )
         self.triggers.scan_intervals[method].finish_scan(
             finished,
             nodes=len(context.snapshot.nodes),
             found_commands=bool(decision.commands),
             rescan_at=finished if decision.over_budget else next_eligible_at,
         )
+        return decision
+
+    async def _evaluate_if_changed(
+        self, method: Method, full_input: MethodInput, context: DisruptionContext
+    ) -> Decision:
+        """Return the last decision if it found nothing and would be the same again."""
+        state = None
+        if method.get_time_state is not None:
+            timeless = replace(context, snapshot=replace(context.snapshot, now=None))
+            state = (replace(full_input, context=timeless), method.get_time_state(context))
+            last = self._fruitless.pop(method, None)
+            if last is not None and last[0] == state:
+                self._fruitless[method] = last
+                return last[1]
+        started = self._loop.now()
+        decision = await self._executor.run(lambda: method.decide(full_input))
+        self._metrics.observe(
+            DISRUPTION_EVALUATION_DURATION,
+            (self._loop.now() - started).total_seconds(),
+            EvaluationLabels(reason=method.reason.lower(), consolidation_type=method.consolidation_type(2)),
+        )
+        if state is not None and not decision.commands:
+            self._fruitless[method] = (state, decision)
         return decision
 
     async def _schedule_validation(

@@ -5,7 +5,7 @@ between methods from it, so that a new method is a new module plus one entry
 in ``registry.METHODS``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -111,8 +111,14 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     decide: Callable[[MethodInput], Decision]
     needs_context: bool = False
     """``decide`` needs the whole cluster. It runs in a thread, at most once per scan interval."""
+    get_time_state: Callable[[DisruptionContext], Hashable] | None = None
+    """What ``decide`` reads from the time of its context, beside that time itself.
+
+    If it and the rest of the input are equal, so is the decision, which need not be computed
+    again. None: unknown.
+    """
     trigger_condition: str = ""
-    """NodeClaim condition; when it becomes True, the scan interval is skipped."""
+    """NodeClaim condition that eligible nodes have; when it becomes True, the scan interval is skipped."""
     validation: Validation | None = None
     """None: commands start at once."""
     launches_replacements: bool = True

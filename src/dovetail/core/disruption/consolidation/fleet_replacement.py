@@ -8,7 +8,7 @@ twice.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from dovetail.core.disruption.candidates import Candidate
@@ -40,6 +40,12 @@ _MAX_SIMULATIONS: Final = 8
 _MIN_SIMULATIONS: Final = 2
 _SIMULATED_NODES: Final = 2000
 """Nodes in all simulations of a pass together."""
+
+
+def is_young(candidate: Candidate, now: datetime | None) -> bool:
+    """Return True if a node is too young to be replaced in a step."""
+    created = candidate.claim.created
+    return created is not None and now is not None and now - created < MIN_NODE_AGE
 
 
 class _Step(NamedTuple):
@@ -105,12 +111,8 @@ class FleetReplacementSearch:
             for candidate in candidates
             if waste[candidate.name] > _MIN_WASTE * candidate.price > 0
             and not self._evaluator.is_spot_to_spot_disabled([candidate])
-            and not self._is_young(candidate)
+            and not is_young(candidate, self._now)
         }
-
-    def _is_young(self, candidate: Candidate) -> bool:
-        created = candidate.claim.created
-        return created is not None and self._now is not None and self._now - created < MIN_NODE_AGE
 
     def _generate_sets(
         self, candidates: Sequence[Candidate], waste: Mapping[str, float], allowed: Mapping[str, int]

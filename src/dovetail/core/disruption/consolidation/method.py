@@ -1,12 +1,14 @@
 """Consolidation as a disruption method."""
 
+from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.core.disruption.candidates import DisruptionClass, StateNode, is_empty
 from dovetail.core.disruption.consolidation.consolidate import consolidate
+from dovetail.core.disruption.consolidation.fleet_replacement import is_young
 from dovetail.core.disruption.consolidation.validation import validate_commands
-from dovetail.core.disruption.context import get_unconsolidatable_reason
+from dovetail.core.disruption.context import DisruptionContext, get_unconsolidatable_reason
 from dovetail.core.disruption.method import (
     ELIGIBLE,
     NOT_ELIGIBLE,
@@ -16,6 +18,7 @@ from dovetail.core.disruption.method import (
     MethodInput,
     Validation,
 )
+from dovetail.core.pod.eligibility import get_protection
 from dovetail.model.karpenter.condition_types import CONSOLIDATABLE
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy, DisruptionReason, NodePool
 from dovetail.model.kube.conditions import is_true
@@ -50,6 +53,21 @@ def decide(inputs: MethodInput) -> Decision:
     return Decision(result.commands, candidates, result.keep_reasons)
 
 
+def get_time_state(context: DisruptionContext) -> Hashable:
+    """Return the nodes that are old enough for fleet replacement, and the protected pods."""
+    now = context.snapshot.now
+    old = frozenset(candidate.name for candidate in context.candidates if not is_young(candidate, now))
+    protected = frozenset(
+        pod.key
+        for node in context.snapshot.nodes
+        for group in node.pod_groups
+        if group.has_do_not_disrupt
+        for pod in group.pods
+        if now is not None and get_protection(pod, now).active
+    )
+    return old, protected
+
+
 CONSOLIDATION: Final = Method(
     reason=DisruptionReason.UNDERUTILIZED,
     disruption_class=DisruptionClass.GRACEFUL,
@@ -57,6 +75,7 @@ CONSOLIDATION: Final = Method(
     get_ineligible_reason=get_unconsolidatable_reason,
     decide=decide,
     needs_context=True,
+    get_time_state=get_time_state,
     validation=Validation(VALIDATION_DELAY, validate_commands),
     consolidation_type=lambda nodes: "multi" if nodes > 1 else "single",
 )
