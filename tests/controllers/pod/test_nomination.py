@@ -241,6 +241,22 @@ def test_nomination_for_a_node_that_was_launched_for_other_pods_is_kept() -> Non
     assert nominated(env) == ["other", "node"]
 
 
+def test_nothing_is_polled_while_no_pod_is_nominated() -> None:
+    env = join(an_environment())
+    nominate(env, "one", None)
+    nominate(env, "two", None)
+    env.wait(10)
+    before = count_reconciles(env)
+
+    env.wait(3600)
+
+    assert count_reconciles(env) == before
+
+
+def count_reconciles(env: ControllerEnvironment) -> float:
+    return env.metrics.total("controller_runtime_reconcile_total", controller="pod.nomination")
+
+
 def make_ready(env: ControllerEnvironment) -> None:
     conditions = [{"type": "Ready", "status": "True"}]
     env.patch(NODES, "node", {"status": {"conditions": conditions}}, subresource="status")

@@ -100,19 +100,31 @@ class NominationCleanup(ControllerBase):
     """Clears nominations that cannot succeed.
 
     A nominated pod is left to kube-scheduler: it gets no other node. All pods are
-    checked together, because a reconcile per pod would cost more.
+    checked together, because a reconcile per pod would cost more, and only while
+    pods are nominated.
     """
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._assignments = context.assignments
+        self._is_polling = False
 
     async def reconcile(self, _: str) -> RequeueAfter | None:
-        if self._cache.has_synced():
-            pods = [pod for pod in self._cache.unbound_pods() if pod.nominated_node_name and _is_pending(pod)]
-            stale = [pod for pod in pods if self._is_stale(pod)]
+        # The first check follows after the interval: kube-scheduler needs a moment to bind.
+        if self._is_polling and self._cache.has_synced():
+            stale = [pod for pod in self._get_nominated() if self._is_stale(pod)]
             raise_first(await self._loop.gather([self._clear(pod) for pod in stale]))
-        return _INTERVAL
+        # Read again: pods nominated meanwhile have started no other poll.
+        self._is_polling = not self._cache.has_synced() or bool(self._get_nominated())
+        return _INTERVAL if self._is_polling else None
+
+    def _get_nominated(self) -> list[Pod]:
+        return [pod for pod in self._cache.unbound_pods() if _is_nominated(pod)]
+
+    def handle_pod(self, change: ObjectChange) -> Iterable[str]:
+        """Begin to poll when a pod is nominated."""
+        is_first = not self._is_polling and change.new is not None and _is_nominated(change.new)
+        return (SINGLETON,) if is_first else ()
 
     def _is_stale(self, pod: Pod) -> bool:
         """Return True if the pod cannot be bound to the node that was launched for it."""
@@ -151,11 +163,21 @@ def cleanup_controller(context: ControllerContext) -> Controller | None:
     """Return the registration of the cleanup, None if the feature gate is off."""
     if not context.feature_gates.NominatedNodeName:
         return None
-    return Controller(name="pod.nomination", reconciler=NominationCleanup(context), initial_keys=(SINGLETON,))
+    reconciler = NominationCleanup(context)
+    return Controller(
+        name="pod.nomination",
+        reconciler=reconciler,
+        watches=((PODS, reconciler.handle_pod),),
+        initial_keys=(SINGLETON,),
+    )
 
 
 def _is_pending(pod: Pod) -> bool:
     return not (pod.node_name or pod.deleting or pod.is_terminal)
+
+
+def _is_nominated(pod: Pod) -> bool:
+    return bool(pod.nominated_node_name) and _is_pending(pod)
 
 
 def _is_assigned(claim: NodeClaim, pod: Pod) -> bool:
