@@ -23,6 +23,21 @@ def problem(family: str = "AL2023", *, gate: bool = False, **spec: Any) -> tuple
     return find_nodeclass_problem(raw, lambda node_class: find_failures(types, node_class, SETTINGS))
 
 
+def test_expressions_are_evaluated_again_for_other_instance_types() -> None:
+    raw = {"metadata": {"name": "a"}, "spec": {"amiFamily": "AL2023", "kubelet": {"maxPods": "vcpus * 8"}}}
+
+    first = find_nodeclass_problem(raw, lambda _: [("maxPods", "fails for t3.nano")])
+    second = find_nodeclass_problem(raw, lambda _: ())
+
+    assert first == ("KubeletExpressionEvaluationFailed", "spec.kubelet.maxPods: fails for t3.nano")
+    assert second is None
+
+
+def test_changed_node_class_of_the_same_name_is_validated_again() -> None:
+    assert problem(kubelet={"maxPods": [10]}) is not None
+    assert problem(kubelet={"maxPods": 10}) is None
+
+
 @pytest.mark.parametrize("key", ["karpenter.sh/custom-key", "kubernetes.io/role/key", "Name"])
 def test_tags_similar_to_reserved_ones_are_valid(key: str) -> None:
     assert problem(tags={key: "x"}) is None

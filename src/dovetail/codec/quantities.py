@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from dovetail.codec.fields import Field
 from dovetail.model.kube.quantity import parse_amount, parse_quantity
@@ -164,6 +165,7 @@ def decode_time(field: Field) -> datetime | None:
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
+@lru_cache(maxsize=4096)
 def encode_time(time: datetime | None) -> str | None:
-    """Encode a timestamp like Kubernetes, in seconds."""
+    """Encode a timestamp like Kubernetes, in seconds; conditions repeat theirs for days."""
     return None if time is None else time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

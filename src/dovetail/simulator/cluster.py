@@ -160,8 +160,8 @@ class SimulatedCluster:
 
     def _start_node_group(self, node_group: ManagedNodeGroup, region: str) -> None:
         """Start the nodes of the managed node group; they are billed from the start."""
-        types = Discounts(self._discounts, region=region).apply(self._list_instance_types(region))
-        matching = [kind for kind in types if kind.name == node_group.instance_type]
+        types = self._list_instance_types(region, name=node_group.instance_type)
+        matching = Discounts(self._discounts, region=region).apply(types)
         if not matching:
             message = f"{node_group.instance_type!r} is not available in {region}"
             raise InvalidInputError([ValidationError("home.instanceType:", 0, "", message)])
@@ -170,10 +170,11 @@ class SimulatedCluster:
         for number in range(node_group.count):
             self._start_node(instance_type, zones[number % len(zones)], number)
 
-    def _list_instance_types(self, region: str) -> tuple[InstanceType, ...]:
-        """Return the instance types of a region at list prices."""
+    def _list_instance_types(self, region: str, *, name: str = "") -> tuple[InstanceType, ...]:
+        """Return the instance types of a region at list prices: all, or the one of a name."""
+        types = self._catalog.instance_types_in(region)
         return build_instance_types(
-            self._catalog.instance_types_in(region),
+            tuple(facts for facts in types if name in ("", facts.name)),
             region=self._catalog.regions[region],
             node_class=EC2NodeClass(),
             prices=self._prices,

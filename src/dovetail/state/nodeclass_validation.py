@@ -5,7 +5,10 @@ condition ``ValidationSucceeded``, and nothing is launched.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter.nodeclass_kubelet import check_kubelet_fields, check_kubelet_rules
@@ -26,20 +29,40 @@ def find_nodeclass_problem(
 
     Without ``check_kubelet``, the feature gate NodeClassCEL is off.
     """
+    validated = _validate(msgspec.json.encode(raw))
+    return (
+        validated.kubelet_problem
+        or _find_expression_problem(validated.node_class, check_kubelet)
+        or validated.spec_problem
+    )
+
+
+class _Validated(msgspec.Struct, frozen=True):
+    """What depends on nothing but the object itself."""
+
+    node_class: EC2NodeClass
+    kubelet_problem: Problem | None
+    spec_problem: Problem | None
+
+
+@lru_cache(maxsize=256)
+def _validate(content: bytes) -> _Validated:
+    """Validate an API object as JSON; every minute it is the same one."""
     context = DecodeContext(strict=False)
-    root = Field(raw, context)
+    root = Field(msgspec.json.decode(content), context)
     node_class = decode_nodeclass(root)
     kubelet = root["spec"]["kubelet"]
     check_kubelet_fields(kubelet)
     check_kubelet_rules(kubelet)
+    kubelet_problem = None
     errors = _errors_below(context, "spec", "kubelet")
     if errors:
-        return "InvalidKubeletConfiguration", "; ".join(errors)
-    problem = _find_expression_problem(node_class, check_kubelet) or validate_nodeclass(node_class)
+        kubelet_problem = ("InvalidKubeletConfiguration", "; ".join(errors))
+    spec_problem = validate_nodeclass(node_class)
     errors = _errors_below(context, "spec")
-    if problem is None and errors:
-        return "InvalidSpec", "; ".join(errors)
-    return problem
+    if spec_problem is None and errors:
+        spec_problem = ("InvalidSpec", "; ".join(errors))
+    return _Validated(node_class, kubelet_problem, spec_problem)
 
 
 def _find_expression_problem(node_class: EC2NodeClass, check_kubelet: KubeletCheck | None) -> Problem | None:

@@ -52,11 +52,14 @@ class NodeClassController(ControllerBase):
         self._reserved_capacity = context.scheduling_settings.reserved_capacity
         self._logged: dict[str, dict[str, tuple[str, str]]] = {}
         """Node class → problems that were logged, so that each is logged once."""
+        self._settled: dict[str, tuple[Object, NodeClassStatus]] = {}
+        """Node class → the object that already has the status of this resolution."""
 
     async def reconcile(self, name: str) -> RequeueAfter | None:
         node_class, raw = self._cache.node_class(name), self._cache.raw_node_class(name)
         if node_class is None or raw is None:
             self._logged.pop(name, None)
+            self._settled.pop(name, None)
             return None
         try:
             if node_class.deleting:
@@ -75,6 +78,9 @@ class NodeClassController(ControllerBase):
         current = self._cache.node_class(node_class.name)
         current_raw = self._cache.raw_node_class(node_class.name)
         if current is None or current_raw is None:
+            return _INTERVAL
+        settled = self._settled.get(node_class.name)
+        if settled is not None and settled[0] is current_raw and settled[1] == resolved:
             return _INTERVAL
 
         # Decide.
@@ -96,7 +102,10 @@ class NodeClassController(ControllerBase):
 
         # Report, then act: the write may fail.
         self._log_problems(current, resolved)
-        if changed:
+        self._settled.pop(node_class.name, None)
+        if not changed and not resolved.unknown_conditions:
+            self._settled[node_class.name] = (current_raw, resolved)
+        elif changed:
             patch = {"metadata": {"resourceVersion": current.resource_version}, "status": changed}
             await self._kube.patch(EC2_NODE_CLASSES, node_class.name, patch, subresource="status")
         return _UNKNOWN_RETRY if resolved.unknown_conditions else _INTERVAL

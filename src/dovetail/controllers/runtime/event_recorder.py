@@ -71,8 +71,7 @@ class KubeEventRecorder:
     ) -> None:
         """Publish an Event unless it is a duplicate or a rate limit is reached."""
         now = self._loop.now()
-        reference = _get_reference(obj)
-        target = (get_resource(obj).plural, reference.get("namespace", ""), obj.name)
+        target = (get_resource(obj).plural, getattr(obj, "namespace", ""), obj.name)
         key = (event.reason.lower(), *(dedupe_key or (*target, message)))
         drop_until = self._published.get(key)
         if drop_until is not None and now < drop_until:
@@ -80,6 +79,7 @@ class KubeEventRecorder:
         if not self._take_reason_token(event, now) or not self._take_object_token(target, now):
             return
         self._record_published(key, now + event.dedupe_timeout, now)
+        reference = _get_reference(obj)
         body = {
             "metadata": {"name": f"{obj.name}.{self._random.alphanumeric(16)}"},
             "involvedObject": reference,

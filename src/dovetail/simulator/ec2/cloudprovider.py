@@ -6,6 +6,7 @@ latency, throttling, capacity errors and client tokens.
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from operator import is_
 from typing import Any, Final, TypeVar
 
 from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices
@@ -137,6 +138,8 @@ class SimulatedCloudProvider(BaseCloudProvider):
         self._cluster = cluster
         self._network = network or AccountNetwork.from_region(ec2.region)
         self._instances = InstanceCache()
+        self._encoded: dict[str, tuple[tuple[object, ...], Instance]] = {}
+        """Instance ID → what may change about an instance, and the instance for callers."""
         self._launch_choices = LaunchChoiceCache()
 
     async def create(self, claim: NodeClaim) -> Instance:
@@ -179,6 +182,8 @@ class SimulatedCloudProvider(BaseCloudProvider):
             ],
         )
         self._instances.replace_all(instances, now=self._loop.now())
+        listed = {instance.provider_id.rpartition("/")[2] for instance in instances}
+        self._encoded = {key: value for key, value in self._encoded.items() if key in listed}
         return instances
 
     async def resolve_nodeclass(self, node_class: dict[str, Any]) -> NodeClassStatus:
@@ -267,10 +272,17 @@ class SimulatedCloudProvider(BaseCloudProvider):
             raise CloudError(str(error)) from error
 
     def _to_instance(self, instance: Ec2Instance) -> Instance:
+        node_class = self._node_class(instance.claim.node_class.name)
+        state = (node_class, instance.is_terminating, instance.tags, instance.security_groups)
+        encoded = self._encoded.get(instance.id)
+        if encoded is None or not all(map(is_, encoded[0], state)):
+            encoded = self._encoded[instance.id] = (state, self._encode(instance, node_class))
+        return encoded[1]
+
+    def _encode(self, instance: Ec2Instance, node_class: EC2NodeClass | None) -> Instance:
         offering = instance.choice.offering
         pool = instance.tags[label_keys.NODEPOOL]
         labels = {**instance.labels, label_keys.NODEPOOL: pool} if pool else instance.labels
-        node_class = self._node_class(instance.claim.node_class.name)
         profile = instance_profile_name(self._cluster, instance.claim.node_class.name)
         return Instance(
             provider_id=instance.provider_id,

@@ -12,7 +12,8 @@ from dovetail.simulator.event_loop import VirtualFuture
 RETENTION: Final = timedelta(minutes=5)
 VISIBILITY: Final = timedelta(seconds=20)
 """Visibility timeout: a message not deleted is delivered again after it."""
-MAX_POLL: Final = timedelta(seconds=20)
+MAX_POLL: Final = timedelta(hours=1)
+"""A message ends a poll at once, so that the 20 s of SQS would only cost time."""
 _MAX_BATCH: Final = 10
 """Messages per receive call, as in SQS."""
 

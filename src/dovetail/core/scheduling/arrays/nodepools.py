@@ -50,6 +50,7 @@ class NodePoolTable:
         columns = [self._types.allocatable(name) for name in self.resource_names]
         self.alloc: Floats = self._stack_columns(columns)
         self.daemon_requests: list[Resources] = [NO_RESOURCES] * len(self.rows)
+        self._daemon_memory: Floats = np.zeros(len(self.rows))
         self._row_masks: dict[Requirement, Bools] = {}
         self._column_masks: dict[Requirement, Bools] = {}
 
@@ -60,6 +61,7 @@ class NodePoolTable:
         """Subtract the requests of DaemonSet pods from ``alloc`` of rows [rows]."""
         for row in np.flatnonzero(rows).tolist():
             self.daemon_requests[row] = requests
+        self._daemon_memory[rows] = requests.get(MEMORY, 0)
         self.alloc[rows] -= to_vector(requests, self.resource_names)
         for name, amount in requests.items():
             if amount > 0:  # DaemonSet pods alone do not fit: the type takes no pods.
@@ -71,10 +73,9 @@ class NodePoolTable:
         Pods without memory requests would fit, and be killed. DaemonSets must have been
         subtracted.
         """
-        daemons = np.array([requests.get(MEMORY, 0) for requests in self.daemon_requests], dtype=np.float64)
         # Types of unknown memory are taken as they are.
         is_known = self._types.capacity(MEMORY) > 0
-        is_short = is_known & (self._types.allocatable(MEMORY) - daemons < min_memory)
+        is_short = is_known & (self._types.allocatable(MEMORY) - self._daemon_memory < min_memory)
         if is_short.any():
             added = np.where(is_short, LAST_RESORT_PRICE * self._types.capacity(CPU) / 1000, 0.0)
             self.price = self.price + added[:, None]
