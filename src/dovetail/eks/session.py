@@ -26,10 +26,12 @@ import msgspec
 from dovetail.aws.errors import AwsError
 from dovetail.aws.session import MAX_THREADS, AwsSession
 from dovetail.eks.apply.executor import HandlerExecutor
+from dovetail.eks.apply.existing_cluster import ExistingClusterError, examine_existing_cluster
 from dovetail.eks.apply.lock import cluster_lock
 from dovetail.eks.apply.observer import Observer
 from dovetail.eks.apply.ownership import check_ownership
 from dovetail.eks.apply.preflight import (
+    existing_subnet_errors,
     validate_access_mode,
     validate_existing_subnets,
     validate_foreign_tags,
@@ -89,6 +91,7 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
         """Observe and plan; raises an error for what cannot be applied."""
         observed = await self.observe()
         desired = keep_subnets(self.desired, observed, self.config)
+        advice = await self._examine_existing_cluster(desired, observed)
         validate_existing_subnets(desired, observed)
         check_ownership(desired, observed, self.config.name)
         validate_version_change(desired, observed)
@@ -99,7 +102,7 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
         plan = await keep_used(plan, self.aws)
         plan = await with_drift(plan, desired, self.aws)
         notes = await self._creator_notes(observed)
-        return msgspec.structs.replace(plan, kept=(*plan.kept, *notes)), observed
+        return msgspec.structs.replace(plan, kept=(*plan.kept, *notes), advice=advice), observed
 
     async def _creator_notes(self, observed: ObservedState) -> list[str]:
         """Return a note for each administrator who may be the cluster's creator.
@@ -121,6 +124,19 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
             f"delete-access-entry --cluster-name {self.config.name} --principal-arn {principal}"
             for principal in await find_foreign_admins(self.aws, known)
         ]
+
+    async def _examine_existing_cluster(
+        self, desired: Sequence[DesiredResource], observed: ObservedState
+    ) -> tuple[str, ...]:
+        """Return advice about an existing cluster; raises an error with all that is wrong."""
+        if not self.uses_existing_cluster:
+            return ()
+        kube = await self.api_access.connect()
+        report = await examine_existing_cluster(self.config, desired, self.aws, kube)
+        errors = [*report.errors, *existing_subnet_errors(desired, observed)]
+        if report.errors:
+            raise ExistingClusterError("\n".join([*errors, "nothing was changed"]))
+        return report.advice
 
     async def plan_when_settled(self, report: Callable[[str], None]) -> tuple[Plan, ObservedState]:
         """Plan once no resource is in transition; ``report`` says what is waited for."""

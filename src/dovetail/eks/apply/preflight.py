@@ -37,6 +37,13 @@ def validate_existing_subnets(desired: Sequence[DesiredResource], observed: Obse
 
     Raises ``SubnetError`` with all errors.
     """
+    errors = existing_subnet_errors(desired, observed)
+    if errors:
+        raise SubnetError("\n".join([*errors, "nothing was changed"]))
+
+
+def existing_subnet_errors(desired: Sequence[DesiredResource], observed: ObservedState) -> list[str]:
+    """Return what is wrong with existing subnets, by field of cluster.yaml."""
     errors: list[str] = []
     selections = [resource for resource in desired if resource.kind == "subnet-selection"]
     uses_existing_cluster = any(resource.kind == "eks-cluster" and resource.external for resource in desired)
@@ -49,8 +56,7 @@ def validate_existing_subnets(desired: Sequence[DesiredResource], observed: Obse
             field = _SUBNET_FIELDS[selection.name]
             messages = _subnet_errors(selection.properties, subnets, for_control_plane)
             errors += [f"{field}: {message}" for message in messages]
-    if errors:
-        raise SubnetError("\n".join([*errors, "nothing was changed"]))
+    return errors
 
 
 def _subnet_errors(

@@ -140,6 +140,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Messages about resources that are not desired, but kept because nodes use them."""
     follow_ups: tuple[FollowUp, ...] = ()
     """Work of the controller after the steps: drift of nodes."""
+    advice: tuple[str, ...] = ()
+    """Messages about an existing cluster that do not prevent the steps."""
     monthly_usd: float = 0.0
     """Monthly cost of the desired state, without the nodes of the controller."""
 
