@@ -141,5 +141,6 @@ def _output_lines(config: ClusterConfig, values: dict[str, Any]) -> list[Text]:
         Text("next:", style="bold"),
         Text("  kubectl get nodepools,nodeclaims"),
         Text("  kubectl get nodes --watch"),
+        Text("  dovetail cluster validate"),
     ]
     return lines

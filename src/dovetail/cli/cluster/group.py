@@ -10,6 +10,7 @@ _COMMANDS: Final = {
     "plan": "cluster.plan",
     "apply": "cluster.apply",
     "status": "cluster.plan",
+    "validate": "cluster.validate",
     "destroy": "cluster.destroy",
     "render": "cluster.render",
     "schema": "cluster.render",
