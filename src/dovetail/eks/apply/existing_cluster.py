@@ -4,7 +4,7 @@
 neither creates nor changes must be there already. All errors are reported at once.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -57,7 +57,7 @@ async def examine_existing_cluster(
         *[error async for error in _identity_errors(config, aws, cluster, kube)],
         *[error async for error in _network_errors(config, desired, aws, cluster)],
     ]
-    advice = [*_version_advice(config, cluster), *[line async for line in _kubernetes_advice(config, kube)]]
+    advice = [line async for line in _kubernetes_advice(config, kube)]
     return ExistingClusterReport(tuple(errors), tuple(advice))
 
 
@@ -189,15 +189,6 @@ def _field(config: ClusterConfig, what: str) -> str:
 
 def _name(resource: DesiredResource) -> str:
     return str(resource.properties.get("metadata", {}).get("name", ""))
-
-
-def _version_advice(config: ClusterConfig, cluster: Raw) -> Iterator[str]:
-    running = str(cluster.get("version") or "")
-    if running and running != config.version:
-        yield (
-            f"version: the file has {config.version}, and cluster {config.name} runs {running}, which apply "
-            "does not change; AMIs are those of the running version"
-        )
 
 
 async def _kubernetes_advice(config: ClusterConfig, kube: DynamicClient | None) -> AsyncIterator[str]:
