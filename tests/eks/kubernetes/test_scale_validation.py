@@ -223,9 +223,9 @@ def test_nodes_that_stay_fail_with_the_setting_and_are_deleted() -> None:
     assert launched(cluster) == []
 
 
-@pytest.mark.parametrize("stop_at", [1, 20, 40])
+@pytest.mark.parametrize("stop_at", [1, 5, 10, 12, 20, 40])
 def test_interruption_deletes_pods_and_nodes(stop_at: float) -> None:
-    cluster = a_cluster()
+    cluster = a_cluster(a_node_class(), a_pool(disruption={"consolidateAfter": "1h"}))
 
     report = Run(cluster).until_done(stop_at=stop_at)
     wait(cluster, 120)
@@ -293,3 +293,42 @@ def test_run_continues_while_the_api_server_is_unavailable_at_times() -> None:
     assert report.ok
     assert any(line.startswith("retrying: ") for line in run.lines)
     assert deployments(cluster) == []
+
+
+class UnreachableClient(SimulatedKubeClient):
+    """No request is answered."""
+
+    async def list(self, *args: Any, **kwargs: Any) -> Any:
+        raise Unavailable("connection refused")
+
+
+def test_api_server_that_is_not_reachable_at_the_start_fails_within_seconds() -> None:
+    cluster = a_cluster()
+    run = Run(cluster, UnreachableClient(cluster.api))
+
+    with pytest.raises(Unavailable):
+        run.until_done()
+
+    assert run.seconds <= 15
+
+
+class BusyClient(SimulatedKubeClient):
+    """Half a minute passes before each list of pods: the cluster changes between requests."""
+
+    def __init__(self, cluster: SimulatedCluster, loop: VirtualEventLoop) -> None:
+        super().__init__(cluster.api)
+        self._loop = loop
+
+    async def list(self, resource: Any, **options: Any) -> Any:
+        if resource is PODS:
+            await self._loop.sleep(timedelta(seconds=30))
+        return await super().list(resource, **options)
+
+
+def test_node_that_becomes_ready_between_two_requests_counts_as_new() -> None:
+    cluster = a_cluster()
+
+    report = Run(cluster, BusyClient(cluster, VirtualEventLoop(cluster.clock))).until_done()
+
+    assert report.ok
+    assert report.nodes

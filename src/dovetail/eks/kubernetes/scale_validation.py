@@ -14,7 +14,7 @@ import msgspec
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import INITIALIZED, LAUNCHED, REGISTERED
-from dovetail.ports.api_resources import DEPLOYMENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
+from dovetail.ports.api_resources import DEPLOYMENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS, Resource
 from dovetail.ports.event_loop import EventLoop
 from dovetail.ports.kube_client import KubeClient, Object
 from dovetail.ports.kube_errors import InternalError, NotFound, Timeout, TooManyRequests, Unavailable
@@ -29,6 +29,7 @@ exist, have another value.
 _TRANSIENT: Final = (InternalError, Timeout, TooManyRequests, Unavailable)
 _NEVER: Final = "Never"
 _CLEAN_UP_LIMIT: Final = timedelta(minutes=1)
+_CONNECT_LIMIT: Final = timedelta(seconds=10)
 
 
 class ValidationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +117,7 @@ class ScaleValidation:
         """Run all steps; clean up after success, failure and interruption alike."""
         interrupted = ok = False
         try:
-            pools = await self._step("NodePools are ready", self._check_nodepools)
+            pools = await self._step("NodePools are ready", self._check_nodepools, _CONNECT_LIMIT)
             await self._step("pods are created", lambda: self._deploy(pools))
             await self._step("nodes come", self._wait_for_nodes)
             await self._step("nodes go", self._wait_for_removal)
@@ -130,11 +131,13 @@ class ScaleValidation:
         nodes = tuple(self._nodes[name] for name in sorted(self._nodes))
         return ValidationReport(ok=ok, interrupted=interrupted, steps=tuple(self._steps), nodes=nodes)
 
-    async def _step(self, name: str, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def _step(
+        self, name: str, work: Callable[[], Awaitable[Any]], retry_limit: timedelta | None = None
+    ) -> Any:
         start = self._loop.now()
         ok, result, message = False, None, "interrupted"
         try:
-            result = await self._retry(work, self._settings.timeout)
+            result = await self._retry(work, retry_limit or self._settings.timeout)
             ok, message = True, result if isinstance(result, str) else ""
         except DovetailError as error:
             message = str(error)
@@ -182,12 +185,13 @@ class ScaleValidation:
         reported: set[str] = set()
 
         async def poll() -> str | None:
+            # Pods first: the NodeClaim of a ready pod's node then has the node's name.
+            pods = await self._pods()
             claims = await self._new_claims()
             for name, claim in claims.items():
                 if name not in reported:
                     reported.add(name)
                     self._report(f"NodeClaim {name}: {_description(claim)}")
-            pods = await self._pods()
             by_node = {claim.get("status", {}).get("nodeName"): claim for claim in claims.values()}
             ready = [pod for pod in pods if _is_true(pod, "Ready")]
             for pod in ready:
@@ -215,15 +219,13 @@ class ScaleValidation:
         await self._delete_unconsolidated()
 
         async def poll() -> str | None:
-            existing = {node["metadata"]["name"] for node in await self._kube.list(NODES)}
-            claims = await self._new_claims()
-            others = await self._other_pods()
             waiting = 0
             for name, node in self._nodes.items():
                 if node.removed_seconds is not None:
                     continue
-                node.kept_by = others.get(name, "")
-                if name not in existing and node.node_claim not in claims:
+                node.kept_by = await self._other_pod(name)
+                has_claim = await self._exists(NODE_CLAIMS, node.node_claim)
+                if not has_claim and not await self._exists(NODES, name):
                     node.removed_seconds = round((self._loop.now() - start).total_seconds(), 1)
                     self._report(f"node {name} is gone after {node.removed_seconds:g} s")
                 elif not node.kept_by:
@@ -243,9 +245,8 @@ class ScaleValidation:
     async def _delete_unconsolidated(self) -> None:
         """Delete the NodeClaims of NodePools that never remove empty nodes."""
         after = await self._consolidate_after()
-        others = await self._other_pods()
         for node in self._nodes.values():
-            if after.get(node.node_pool) == _NEVER and node.name not in others:
+            if after.get(node.node_pool) == _NEVER and not await self._other_pod(node.name):
                 self._report(
                     f"NodePool {node.node_pool} has consolidateAfter {_NEVER}: deleting NodeClaim "
                     f"{node.node_claim}"
@@ -311,8 +312,12 @@ class ScaleValidation:
         if not self._is_deployed:
             return True
         try:
+            pods = await self._retry(self._pods, _CLEAN_UP_LIMIT)
+            our_nodes = {*self._nodes, *(str(pod["spec"].get("nodeName") or "") for pod in pods)} - {""}
             await self._retry(self._remove_deployment, _CLEAN_UP_LIMIT)
-            deleted = await self._retry(self._delete_claims, _CLEAN_UP_LIMIT) if failed else 0
+            deleted = 0
+            if failed:
+                deleted = await self._retry(lambda: self._delete_claims(our_nodes), _CLEAN_UP_LIMIT)
         except DovetailError as error:
             namespace = self._settings.namespace
             message = f"{error}; delete it with: kubectl delete deployment {NAME} -n {namespace}"
@@ -340,17 +345,16 @@ class ScaleValidation:
         except NotFound:
             return
 
-    async def _delete_claims(self) -> int:
+    async def _delete_claims(self, our_nodes: set[str]) -> int:
         """Delete the new NodeClaims that no other pod uses or waits for."""
-        others = await self._other_pods()
-        has_pending = "" in others
+        has_pending = bool(await self._other_pod(""))
         deleted = 0
         for name, claim in (await self._new_claims()).items():
             node = str(claim.get("status", {}).get("nodeName") or "")
-            is_ours = node in self._nodes and node not in others
-            if is_ours or (not node and not has_pending):
-                await self._delete_claim(name)
-                deleted += 1
+            if (has_pending and node not in our_nodes) or (node and await self._other_pod(node)):
+                continue
+            await self._delete_claim(name)
+            deleted += 1
         return deleted
 
     async def _delete_claim(self, name: str) -> None:
@@ -369,17 +373,23 @@ class ScaleValidation:
         listed = await self._kube.list(PODS, labels=f"{RUN_LABEL}={self._run_id}")
         return [pod for pod in listed if pod["metadata"].get("namespace") == namespace]
 
-    async def _other_pods(self) -> dict[str, str]:
-        """Return a pod of another workload per node; the key is empty for a pending one."""
-        pods: dict[str, str] = {}
-        for pod in await self._kube.list(PODS):
+    async def _other_pod(self, node: str) -> str:
+        """Return a pod of another workload on a node, or a pending one if it is empty."""
+        for pod in await self._kube.list(PODS, fields=f"spec.nodeName={node}"):
             meta = pod["metadata"]
             owners = [owner.get("kind") for owner in meta.get("ownerReferences") or ()]
             is_ours = RUN_LABEL in (meta.get("labels") or {})
             has_ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
             if not is_ours and not has_ended and "DaemonSet" not in owners and "Node" not in owners:
-                pods[str(pod["spec"].get("nodeName") or "")] = f"{meta.get('namespace')}/{meta['name']}"
-        return pods
+                return f"{meta.get('namespace')}/{meta['name']}"
+        return ""
+
+    async def _exists(self, resource: Resource, name: str) -> bool:
+        try:
+            await self._kube.get(resource, name)
+        except NotFound:
+            return False
+        return True
 
 
 def deployment_manifest(settings: ValidationSettings, pools: Sequence[Object], *, run: str) -> Object:
