@@ -180,6 +180,10 @@ def _is_autoscaler(deployment: Object) -> bool:
     )
 
 
+_SETTINGS_IN_ENVIRONMENT: Final = (0, 33)
+"""Version of Karpenter whose settings are environment variables."""
+
+
 @controller_check(
     code="K21",
     title="controller is set up for another cluster",
@@ -191,8 +195,10 @@ def _is_autoscaler(deployment: Object) -> bool:
 def wrong_cluster_name(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     """Yield a controller whose cluster name is missing, another one, or unknown to EKS."""
     name = controller.setting("CLUSTER_NAME")
-    if name == "(set)":
+    if name == "(set)" or (not name and get_list(controller.container, "envFrom")):
         return  # From a ConfigMap or Secret.
+    if not name and controller.version < _SETTINGS_IN_ENVIRONMENT:
+        return  # In the ConfigMap karpenter-global-settings.
     if not name:
         evidence = "CLUSTER_NAME is empty"
     elif name != facts.cluster:
