@@ -6,6 +6,7 @@ import pytest
 
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.plan.planner import Action
+from dovetail.eks.plan.resource import FILE_TAGS_TAG
 from dovetail.eks.plan.resource_kinds import KINDS
 from dovetail.eks.session import ClusterSession
 from dovetail.ports.api_resources import NAMESPACES, NODE_POOLS, SECRETS
@@ -108,6 +109,37 @@ def test_ingress_rule_removed_from_the_file_is_deleted_and_foreign_rules_are_kep
 
     permissions = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
     assert {permission.get("FromPort") for permission in permissions} & {9, 443} == {9}
+
+
+def test_tag_removed_from_the_file_is_deleted_and_foreign_tags_are_kept(account: TestAccount) -> None:
+    tags = {"team": "nodes", "cost-center": "7"}
+    account.apply(a_cluster(vpc=NETWORK, nodeSecurityGroup={"tags": tags}))
+    group = _node_security_group(account)
+    ec2 = account.client("ec2")
+    ec2.create_tags(Resources=[group["GroupId"]], Tags=[{"Key": "scanned", "Value": "yes"}])
+    one, none = a_cluster(vpc=NETWORK, nodeSecurityGroup={"tags": {"team": "nodes"}}), a_cluster(vpc=NETWORK)
+
+    removed_one = account.apply(one)
+    after_one = _tags(_node_security_group(account))
+    account.apply(none)
+    after_all = _tags(_node_security_group(account))
+
+    assert tags.items() <= _tags(group).items()
+    assert [step.id for step in removed_one.done] == ["update security-group/dev-node"]
+    assert (after_one.get("team"), after_one.get("cost-center")) == ("nodes", None)
+    assert set(_tags(group)) - set(after_all) == {*tags, FILE_TAGS_TAG}
+    assert after_all["scanned"] == "yes"
+    assert account.plan(none).steps == ()
+
+
+def _node_security_group(account: TestAccount) -> dict[str, Any]:
+    filters = [{"Name": "group-name", "Values": ["dev-node"]}]
+    groups = account.client("ec2").describe_security_groups(Filters=filters)["SecurityGroups"]
+    return dict(groups[0])
+
+
+def _tags(raw: dict[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in raw["Tags"]}
 
 
 def test_additional_zone_does_not_replace_the_cluster(account: TestAccount) -> None:

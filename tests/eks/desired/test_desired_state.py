@@ -13,6 +13,7 @@ import yaml
 import dovetail.aws
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.desired_state import desired_state, outputs
+from dovetail.eks.desired.names import DISCOVERY
 from dovetail.eks.plan.references import AWS, AWS_ATTRIBUTES, find_references, resolve_references
 from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, Account, DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
@@ -88,6 +89,26 @@ def test_node_has_exactly_one_security_group_with_the_cluster_tag(example: str) 
     ]
 
     assert len(groups) == (0 if example == "existing-cluster" else 1)
+
+
+def test_cluster_subnets_and_security_group_have_the_discovery_tag() -> None:
+    resources = desired_by_address(a_cluster(name="dev"))
+
+    discovered = {address for address, resource in resources.items() if DISCOVERY in resource.tags}
+
+    assert {"eks-cluster/dev", "security-group/dev-node", "subnet/private-us-east-1a"} <= discovered
+    assert {resources[address].tags[DISCOVERY] for address in discovered} == {"dev"}
+
+
+def test_additional_tags_are_on_the_security_group_of_nodes_only() -> None:
+    tags = {"Name": "dev", "team": "nodes"}
+    config = a_cluster(name="dev", tags={"team": "platform"}, nodeSecurityGroup={"tags": tags})
+    resources = desired_by_address(config)
+
+    tagged = {address for address, resource in resources.items() if resource.tags.get("team") == "nodes"}
+
+    assert tagged == {"security-group/dev-node"}
+    assert tags.items() <= resources["security-group/dev-node"].tags.items()
 
 
 def test_created_vpc_has_private_and_public_subnets() -> None:

@@ -73,6 +73,28 @@ nodePools:
         ({"name": "c" * 70}, f"name: results in the role name '{'c' * 70}-us-east-1-node-group' of 91"),
         ({"account": "12"}, "account: '12' is not an account id: twelve digits, in quotes"),
         ({"tags": {"aws:x": "y"}}, "tags.aws:x: begins with 'aws:', which is reserved for AWS"),
+        (
+            {"nodeSecurityGroup": {"tags": {"aws:x": "y"}}},
+            "nodeSecurityGroup.tags.aws:x: begins with 'aws:', which is reserved for AWS",
+        ),
+        (
+            {"nodeSecurityGroup": {"tags": {"karpenter.sh/discovery": "other"}}},
+            "nodeSecurityGroup.tags['karpenter.sh/discovery']: is reserved: node classes select the security "
+            "group by this tag; remove it",
+        ),
+        (
+            {
+                "nodeSecurityGroup": {"tags": {"team": "a"}},
+                "vpc": {
+                    "existing": {
+                        "subnets": {"ids": ["subnet-1", "subnet-2"]},
+                        "securityGroups": {"ids": ["sg-1"]},
+                    }
+                },
+            },
+            "nodeSecurityGroup.tags: has no effect: the security groups of nodes exist already; remove it, "
+            "or tag them",
+        ),
         ({"home": "fargat"}, "home: 'fargat' is not a valid value; did you mean 'fargate'?"),
         ({"home": None}, "home: is missing"),
         ({"nodePools": []}, "nodePools: should have at least 1 item"),

@@ -7,7 +7,7 @@ from pydantic import Field
 from dovetail.eks.config.access import Access, AccountId, Iam
 from dovetail.eks.config.addons import Addons, Controller, Logging
 from dovetail.eks.config.base import ConfigModel, Text
-from dovetail.eks.config.network import Endpoint, Ingress, Vpc
+from dovetail.eks.config.network import Endpoint, Ingress, NodeSecurityGroup, Vpc
 from dovetail.eks.config.node_groups import ControllerCompute, NodeGroup, ServiceAccount
 from dovetail.eks.config.nodepools import NodeClassEntry, NodePoolEntry
 
@@ -27,6 +27,7 @@ class ClusterConfig(ConfigModel):
     vpc: Vpc | None = Field(default=None, description="The network; a new VPC by default.")
     endpoint: Endpoint = Field(default_factory=Endpoint)
     ingress: list[Ingress] = Field(default=[], description="Additional traffic that nodes accept.")
+    node_security_group: NodeSecurityGroup = Field(default_factory=NodeSecurityGroup)
     logging: Logging = Field(default_factory=Logging)
     home: ControllerCompute = Field(
         description="Where the controller runs: a kind, or a map with kind and settings."

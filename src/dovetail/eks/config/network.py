@@ -86,6 +86,14 @@ class Endpoint(ConfigModel):
     )
 
 
+class NodeSecurityGroup(ConfigModel):
+    """The security group of nodes that NodePools launch, if it is created."""
+
+    tags: dict[Text, str] = Field(
+        default={}, description="Additional tags of this security group alone; they override tags."
+    )
+
+
 class Ingress(ConfigModel):
     """Traffic that nodes accept, in addition to the cluster's own."""
 

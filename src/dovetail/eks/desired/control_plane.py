@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.iam_roles import node_role_arn, node_role_name, shared_node_role
-from dovetail.eks.desired.names import Names, uses_existing_cluster
+from dovetail.eks.desired.names import DISCOVERY, Names, uses_existing_cluster
 from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
 from dovetail.eks.iam.documents import arn
 from dovetail.eks.plan.references import aws_ref, ref
@@ -72,6 +72,7 @@ def _cluster_resources(config: ClusterConfig, names: Names, network: Network) ->
             # We install EKS add-ons instead: with versions and settings of our choice.
             "BootstrapSelfManagedAddons": False,
         },
+        tags={DISCOVERY: names.cluster},
         depends_on=tuple(dependencies),
         monthly_usd=HOURS_PER_MONTH * CONTROL_PLANE_USD,
         purpose="the control plane",

@@ -1,7 +1,7 @@
 """Desired state: every resource that a cluster.yaml asks for; a pure function."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -13,7 +13,7 @@ from dovetail.eks.desired.controller import desired_controller
 from dovetail.eks.desired.iam_roles import RoleBuilder, node_role_arn
 from dovetail.eks.desired.interruption_queue import desired_interruption_queue
 from dovetail.eks.desired.kubernetes_objects import desired_objects
-from dovetail.eks.desired.names import Names, uses_existing_cluster
+from dovetail.eks.desired.names import Names, recorded_keys, uses_existing_cluster
 from dovetail.eks.desired.network import desired_network, network_settings
 from dovetail.eks.desired.node_groups import desired_compute
 from dovetail.eks.desired.nodepools import desired_nodepools
@@ -21,7 +21,6 @@ from dovetail.eks.desired.security_groups import desired_security_groups
 from dovetail.eks.desired.zones import get_region
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import (
-    FILE_TAGS_TAG,
     NAME_TAG,
     OWNERSHIP_TAG,
     REGION_TAG,
@@ -31,9 +30,6 @@ from dovetail.eks.plan.resource import (
 from dovetail.eks.plan.resource_kinds import GLOBAL_KINDS, KINDS
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.frozen import FrozenDict
-
-_MAX_TAG_VALUE: Final = 256
-"""Characters that AWS allows."""
 
 
 def desired_state(
@@ -71,20 +67,12 @@ def _with_tags(resources: Iterable[DesiredResource], config: ClusterConfig) -> I
         if resource.external or not kind.taggable:
             yield resource
             continue
-        tags = {**config.tags, **_recorded_keys(config), **resource.tags, OWNERSHIP_TAG: config.name}
+        tags = {**config.tags, **recorded_keys(config.tags), **resource.tags, OWNERSHIP_TAG: config.name}
         if resource.kind in GLOBAL_KINDS:
             tags[REGION_TAG] = config.region
         if not kind.name_property:
             tags |= {NAME_TAG: resource.name, "Name": f"{config.name}-{resource.name}"}
         yield msgspec.structs.replace(resource, tags=tags)
-
-
-def _recorded_keys(config: ClusterConfig) -> dict[str, str]:
-    """Return the tag with the keys of the file's tags, if AWS can store them in one."""
-    keys = sorted(config.tags)
-    text = " ".join(keys)
-    is_valid = keys and len(text) <= _MAX_TAG_VALUE and not any(" " in key for key in keys)
-    return {FILE_TAGS_TAG: text} if is_valid else {}
 
 
 def outputs(config: ClusterConfig) -> dict[str, Any]:

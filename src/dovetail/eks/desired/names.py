@@ -1,5 +1,6 @@
 """Names and addresses of resources, and the discovery tag."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -8,9 +9,12 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import ExistingCluster
 from dovetail.eks.config.nodepools import entry_name
 from dovetail.eks.plan.references import ref
+from dovetail.eks.plan.resource import FILE_TAGS_TAG
 
 DISCOVERY: Final = "karpenter.sh/discovery"
 """Tag by which node classes select subnets and security groups."""
+_MAX_TAG_VALUE: Final = 256
+"""Characters that AWS allows."""
 MAX_ROLE_NAME: Final = 64
 """Characters that IAM allows."""
 CONTROLLER_TAINT: Final = "karpenter.sh/controller"
@@ -102,3 +106,11 @@ def uses_existing_cluster(config: ClusterConfig) -> bool:
 def nodepool_addresses(config: ClusterConfig) -> tuple[str, ...]:
     """Return the addresses of the NodePools."""
     return tuple(f"kubernetes-object/NodePool/{entry_name(entry)}" for entry in config.node_pools)
+
+
+def recorded_keys(tags: Iterable[str]) -> dict[str, str]:
+    """Return the tag with the keys of the file's tags, if AWS can store them in one."""
+    keys = sorted(tags)
+    text = " ".join(keys)
+    is_valid = keys and len(text) <= _MAX_TAG_VALUE and not any(" " in key for key in keys)
+    return {FILE_TAGS_TAG: text} if is_valid else {}

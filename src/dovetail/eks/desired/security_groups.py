@@ -6,7 +6,7 @@ from typing import Any
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.network import Ingress
 from dovetail.eks.config.node_groups import ControllerNodeGroup
-from dovetail.eks.desired.names import DISCOVERY, Names, uses_existing_cluster
+from dovetail.eks.desired.names import DISCOVERY, Names, recorded_keys, uses_existing_cluster
 from dovetail.eks.desired.network import Network
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource
@@ -49,8 +49,7 @@ def desired_security_groups(
             "VpcId": network.vpc,
             "SecurityGroupEgress": [{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}],
         },
-        # Load balancer controllers require exactly one group with this tag per node.
-        tags={f"kubernetes.io/cluster/{names.cluster}": "owned", DISCOVERY: names.cluster},
+        tags=_node_tags(config, names),
         purpose="nodes that NodePools launch",
     )
     for name, group, source, description in (
@@ -110,3 +109,14 @@ def _rule(name: str, group: str, traffic: dict[str, Any], description: str) -> D
         name=name,
         properties={"GroupId": group, **traffic, "Description": description},
     )
+
+
+def _node_tags(config: ClusterConfig, names: Names) -> dict[str, str]:
+    additional = config.node_security_group.tags
+    return {
+        **additional,
+        **(recorded_keys({**config.tags, **additional}) if additional else {}),
+        # Load balancer controllers require exactly one group with this tag per node.
+        f"kubernetes.io/cluster/{names.cluster}": "owned",
+        DISCOVERY: names.cluster,
+    }

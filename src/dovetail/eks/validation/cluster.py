@@ -1,7 +1,7 @@
 """Validation of the region, the Kubernetes version, tags and node groups."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dovetail.codec.text.field_path import FieldPath
@@ -10,7 +10,8 @@ from dovetail.core.instancetypes.labels import architecture_of
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerNodeGroup, NodeGroup
-from dovetail.eks.desired.names import uses_existing_cluster
+from dovetail.eks.desired.names import DISCOVERY, uses_existing_cluster
+from dovetail.eks.desired.security_groups import creates_node_security_group
 from dovetail.eks.plan.resource import FILE_TAGS_TAG, NAME_TAG, OWNERSHIP_TAG, REGION_TAG
 from dovetail.model.cloud.ec2_catalog import Catalog
 
@@ -26,6 +27,7 @@ _UNSUPPORTED_PARTITIONS: Final = ("us-iso", "eu-iso", "eusc-")
 _KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 """Domains of Kubernetes whose labels a kubelet may set on its node."""
 _TAG: Final = re.compile(r"[\w\s.:/=+@-]*")
+_RESERVED_TAGS: Final = (OWNERSHIP_TAG, REGION_TAG, NAME_TAG, FILE_TAGS_TAG)
 MAX_TAGS: Final = 40
 """AWS allows 50 per resource; we add up to ten."""
 
@@ -53,19 +55,32 @@ def _region_hint(name: str, catalog: Catalog) -> str:
 
 def validate_tags(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
     """Validate tags by AWS's rules, and that none is reserved for our use."""
-    if len(config.tags) > MAX_TAGS:
-        yield ("tags",), f"has {len(config.tags)} tags; at most {MAX_TAGS} are allowed"
-    for key, value in config.tags.items():
+    yield from _validate_tags(("tags",), config.tags)
+    path, additional = ("nodeSecurityGroup", "tags"), config.node_security_group.tags
+    yield from _validate_tags(path, additional)
+    if not additional:
+        return
+    if not creates_node_security_group(config):
+        yield path, "has no effect: the security groups of nodes exist already; remove it, or tag them"
+    if DISCOVERY in additional:
+        yield (*path, DISCOVERY), "is reserved: node classes select the security group by this tag; remove it"
+    together = {**config.tags, **additional}
+    if len(config.tags) <= MAX_TAGS and len(additional) <= MAX_TAGS < len(together):
+        yield path, f"has {len(together)} tags, with those of tags; at most {MAX_TAGS} are allowed"
+
+
+def _validate_tags(path: FieldPath, tags: Mapping[str, str]) -> Iterator[FieldError]:
+    if len(tags) > MAX_TAGS:
+        yield path, f"has {len(tags)} tags; at most {MAX_TAGS} are allowed"
+    for key, value in tags.items():
         if key.lower().startswith("aws:"):
-            yield ("tags", key), "begins with 'aws:', which is reserved for AWS"
-        elif key in (OWNERSHIP_TAG, REGION_TAG, NAME_TAG, FILE_TAGS_TAG) or key.startswith(
-            "kubernetes.io/cluster"
-        ):
-            yield ("tags", key), "is reserved: dovetail finds resources by this tag; remove it"
+            yield (*path, key), "begins with 'aws:', which is reserved for AWS"
+        elif key in _RESERVED_TAGS or key.startswith("kubernetes.io/cluster"):
+            yield (*path, key), "is reserved: dovetail finds resources by this tag; remove it"
         if len(key) > 128 or len(value) > 256:
-            yield ("tags", key), "is too long: 128 characters for a key, 256 for a value"
+            yield (*path, key), "is too long: 128 characters for a key, 256 for a value"
         if _TAG.fullmatch(key) is None or _TAG.fullmatch(value) is None:
-            yield ("tags", key), "is not a valid IAM tag: letters, digits, spaces and _.:/=+-@"
+            yield (*path, key), "is not a valid IAM tag: letters, digits, spaces and _.:/=+-@"
 
 
 def validate_node_groups(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
