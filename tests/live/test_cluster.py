@@ -161,8 +161,14 @@ def test_destroy_on_an_existing_cluster_keeps_the_cluster(account: EksAccount) -
     example = ExampleCluster(account, "existing-cluster")
 
     _create_and_change(example)
+    outputs = example.run("outputs", "-o", "json")
     destroyed = example.run("destroy", "--yes")
 
+    assert outputs.code == 0, outputs
+    values = json.loads(outputs.out)
+    assert len(values["controllerPolicies"]) == 6
+    # As the real helm rendered the chart.
+    assert {"Deployment", "ServiceAccount"} <= {document["kind"] for document in values["controllerManifest"]}
     assert destroyed.code == 0, destroyed
     assert "platform-one" in account.eks.clusters
     example.assert_nothing_is_left()

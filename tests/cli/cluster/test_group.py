@@ -88,6 +88,35 @@ def test_cluster_is_created_in_an_empty_account_and_destroyed(run: Run, tmp_path
     assert [kubeconfig_after[key] for key in ("clusters", "contexts", "users")] == [[], [], []]
 
 
+@pytest.mark.slow
+def test_outputs_are_the_policies_and_the_rendered_release_of_the_controller(run: Run) -> None:
+    before = run("outputs", "-f", str(TAINTED))
+    run("apply", "-f", str(TAINTED), "--yes")
+    text = run("outputs", "-f", str(TAINTED))
+    everything = json.loads(run("outputs", "-f", str(TAINTED), "-o", "json").stdout)
+    manifest = run("outputs", "-f", str(TAINTED), "controllerManifest")
+    role = run("outputs", "-f", str(TAINTED), "controllerRoleArn")
+    unknown = run("outputs", "-f", str(TAINTED), "controlerRoleArn")
+
+    assert before.exit_code == 2
+    assert "controllerManifest: its resource does not exist; run dovetail cluster apply" in before.stderr
+    assert text.exit_code == 0, text.output
+    assert "6 policies" in text.stdout
+    policy = everything["controllerPolicies"]["karpenter-mng-us-west-2-dovetail-NodeLifecycle"]
+    assert policy["arn"].endswith(":policy/karpenter-mng-us-west-2-dovetail-NodeLifecycle")
+    assert {"ec2:CreateFleet"} <= {
+        action for statement in policy["document"]["Statement"] for action in _as_list(statement["Action"])
+    }
+    assert json.loads(manifest.stdout) == [{"kind": "ServiceAccount", "metadata": {"name": "dovetail"}}]
+    assert role.stdout == "arn:aws:iam::123456789012:role/karpenter-mng-us-west-2-dovetail\n"
+    assert unknown.exit_code == 1
+    assert "did you mean 'controllerRoleArn'?" in unknown.stderr
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
 def test_plan_as_json(run: Run) -> None:
     done = run("plan", "-f", str(TAINTED), "-o", "json")
 

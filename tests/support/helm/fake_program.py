@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> int:
         "namespace": namespace,
         "version": 1,
         "config": yaml.safe_load(Path(options["--values"]).read_text()),
+        "manifest": f"---\n# Source: {name}\nkind: ServiceAccount\nmetadata:\n  name: {name}\n---\n",
         "info": {"status": "deployed", "description": options["--description"]},
         "chart": {
             "metadata": {"name": chart.rpartition("/")[2], "version": options.get("--version", "0.1.0")}

@@ -11,6 +11,7 @@ _COMMANDS: Final = {
     "apply": "cluster.apply",
     "status": "cluster.plan",
     "validate": "cluster.validate",
+    "outputs": "cluster.outputs",
     "destroy": "cluster.destroy",
     "render": "cluster.render",
     "schema": "cluster.render",

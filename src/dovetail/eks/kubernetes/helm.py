@@ -67,6 +67,8 @@ class InstalledRelease(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     owner: str
     """The cluster that owns it; empty if it was not installed by us."""
+    manifest: str = ""
+    """Its objects as helm rendered them: YAML documents."""
 
 
 class Helm(Protocol):
@@ -196,6 +198,7 @@ def _installed_release(raw: Mapping[str, Any], labels: Mapping[str, str]) -> Ins
         values=raw.get("config") or {},
         status=info.get("status", ""),
         owner=labels.get(OWNERSHIP_TAG) or _owner_in(str(info.get("description", ""))),
+        manifest=raw.get("manifest") or "",
     )
 
 
