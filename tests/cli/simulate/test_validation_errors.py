@@ -32,6 +32,64 @@ def test_an_error_has_file_and_line_on_stderr_and_exits_with_1(tmp_path: Path, t
     assert "Traceback" not in result.stderr
 
 
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: example-pod}
+spec:
+  nodeSelector:
+    SELECTOR
+  containers:
+  - name: example-container
+    image: nginx
+    resources: {requests: {cpu: 100m, memory: 100Mi}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        (
+            "karpenter.sh/capacity-type: ON_DEMAND",
+            "'ON_DEMAND' is not a capacity type; did you mean 'on-demand'?",
+        ),
+        (
+            "karpenter.sh/capacity-type: GRAVITON",
+            "'GRAVITON' is an architecture, not a capacity type; did you mean 'kubernetes.io/arch: arm64'?",
+        ),
+        (
+            "karpenter.sh/capacity-type: x86",
+            "'x86' is an architecture, not a capacity type; did you mean 'kubernetes.io/arch: amd64'?",
+        ),
+        ("kubernetes.io/arch: GRAVITON", "'GRAVITON' is not an architecture; did you mean 'arm64'?"),
+        (
+            "kubernetes.io/arch: ON_DEMAND",
+            "'ON_DEMAND' is a capacity type, not an architecture; "
+            "did you mean 'karpenter.sh/capacity-type: on-demand'?",
+        ),
+    ],
+)
+def test_a_wrong_node_selector_is_answered_with_the_right_one(
+    tmp_path: Path, selector: str, message: str
+) -> None:
+    key = selector.partition(":")[0]
+
+    result = simulate(tmp_path, POOL, POD.replace("SELECTOR", selector))
+
+    assert result.exit_code == 1
+    assert result.stderr == f"{tmp_path}/1.yaml:6 spec.nodeSelector['{key}']: {message}\n"
+
+
+def test_a_node_selector_in_a_container_is_not_ignored(tmp_path: Path) -> None:
+    text = POD.replace("  nodeSelector:\n    SELECTOR\n", "")
+    text += "    nodeSelector:\n      kubernetes.io/arch: arm64\n"
+
+    result = simulate(tmp_path, POOL, text)
+
+    assert result.exit_code == 1
+    assert "spec.containers[0].nodeSelector: is a field of the pod, not of a container" in result.stderr
+
+
 def test_errors_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     result = simulate(
         tmp_path,

@@ -285,6 +285,10 @@ def test_a_selector_that_does_not_match_its_template_is_an_error() -> None:
         ("apiVersion: v1", "kind: is missing"),
         ("kind: Pod", "apiVersion: is missing"),
         ("kind: 5\napiVersion: v1", "kind: must be text"),
+        (
+            "name: dev\nhome: fargate\nnodePools: []",
+            "is a cluster.yaml, not a Kubernetes manifest; write its manifests with `dovetail cluster render",
+        ),
         ("image: nginx", "has neither apiVersion nor kind; is this a Kubernetes manifest?"),
     ],
 )

@@ -1,6 +1,6 @@
 """Decoders by kind, for objects of manifests and dumps in any served version."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -114,7 +114,7 @@ def read_object(
     """
     value = raw.value
     api_version, kind = value.get("apiVersion"), value.get("kind")
-    problem = _check_header(api_version, kind)
+    problem = _check_header(api_version, kind, value)
     if problem is not None:
         return ReadResult(errors=[raw.error_at(*problem)])
     group, _, version = str(api_version).rpartition("/")
@@ -172,7 +172,12 @@ Problem = tuple[tuple[str | int, ...], str]
 """Path of a field, and what is wrong with it."""
 
 
-def _check_header(api_version: Any, kind: Any) -> Problem | None:
+def _check_header(api_version: Any, kind: Any, fields: Mapping[str, Any]) -> Problem | None:
+    if api_version is None and kind is None and {"home", "nodePools"} <= fields.keys():
+        return (), (
+            "is a cluster.yaml, not a Kubernetes manifest; write its manifests with "
+            "`dovetail cluster render --format manifests`"
+        )
     if api_version is None and kind is None:
         return (), "has neither apiVersion nor kind; is this a Kubernetes manifest?"
     for name, value in (("kind", kind), ("apiVersion", api_version)):

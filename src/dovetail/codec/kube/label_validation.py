@@ -84,10 +84,18 @@ def check_any_known_value(field: Field, key: str) -> None:
 
 def _value_error(key: str, value: str) -> str | None:
     if key == keys.CAPACITY_TYPE and value not in keys.CAPACITY_TYPES:
+        architecture = _architecture_of(value)
+        if architecture is not None:
+            hint = f"did you mean '{keys.ARCH}: {architecture}'?"
+            return f"{value!r} is an architecture, not a capacity type; {hint}"
         guess = nearest_match(value, keys.CAPACITY_TYPES, cutoff=0.6)
         return f"{value!r} is not a capacity type{_suggestion(guess, keys.CAPACITY_TYPES)}"
     if key == keys.ARCH and value not in ("amd64", "arm64"):
-        guess = _ARCHITECTURES.get(value.lower()) or nearest_match(value, ("amd64", "arm64"))
+        guess = _architecture_of(value) or nearest_match(value, ("amd64", "arm64"))
+        capacity_type = None if guess else nearest_match(value, keys.CAPACITY_TYPES, cutoff=0.9)
+        if capacity_type is not None:
+            hint = f"did you mean '{keys.CAPACITY_TYPE}: {capacity_type}'?"
+            return f"{value!r} is a capacity type, not an architecture; {hint}"
         return f"{value!r} is not an architecture{_suggestion(guess, ('amd64', 'arm64'))}"
     if key == keys.OS and value not in ("linux", "windows"):
         guess = _OS_GUESSES.get(value.lower()) or nearest_match(value, ("linux", "windows"))
@@ -95,6 +103,12 @@ def _value_error(key: str, value: str) -> str | None:
     if key == keys.ZONE and _ZONE_ID.fullmatch(value):
         return f"{value!r} is a zone ID, not a zone name; use {keys.ZONE_ID!r} for it"
     return None
+
+
+def _architecture_of(value: str) -> str | None:
+    """Return the architecture that a word other than its name stands for."""
+    word = value.lower()
+    return word if word in ("amd64", "arm64") else _ARCHITECTURES.get(word)
 
 
 def _suggestion(guess: str | None, known: tuple[str, ...]) -> str:

@@ -33,6 +33,9 @@ _CONTAINER_FIELDS = (
     "terminationMessagePolicy resizePolicy restartPolicyRules"
 ).split()
 
+_POD_ONLY_FIELDS = frozenset(POD_FIELDS) - frozenset(_CONTAINER_FIELDS)
+"""Fields that the API server rejects, or drops, in a container."""
+
 _PLAIN_FIELDS = (
     "nodeSelector tolerations topologySpreadConstraints overhead resources resourceClaims hostNetwork os"
 ).split()
@@ -172,6 +175,9 @@ def _decode_pod_level_requests(field: Field, containers: list[Container]) -> Res
 def _decode_container(field: Field, allocated: Allocations, infeasible: bool) -> Container:
     if field.context.strict:
         field.check_known_keys(_CONTAINER_FIELDS)
+        misplaced = _POD_ONLY_FIELDS & field.value.keys() if isinstance(field.value, dict) else ()
+        for key in sorted(misplaced):
+            field[key].add_error("is a field of the pod, not of a container; move it beside containers")
         field["name"].check_required()
     section = field["resources"]
     section.check_known_keys(("requests", "limits", "claims"))
