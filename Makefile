@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale soak bench-hostile crds requirements clean
+.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale chip soak bench-hostile crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -75,6 +75,9 @@ soak: $(READY) ## Run 50 nodes for 30 simulated days of churn, faults and kills;
 
 scale: $(READY) ## Scale a real control plane to 3,000 pods and 300 nodes at once; takes minutes
 	@$(RUN) bench.scale $(ARGS)
+
+chip: $(READY) ## Let a HorizontalPodAutoscaler go from 4 pods to 100 and back on a real control plane
+	@$(RUN) bench.chip $(ARGS)
 
 crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates

@@ -34,12 +34,14 @@ class ControlPlane(Cluster):
         audit_policy: Mapping[str, Any] | None = None,
         scheduler_qps: int = 500,
         node_grace: str = "4m",
+        pod_autoscaler: bool = False,
     ) -> None:
         """``webhook`` is the URL of a token authentication webhook.
 
         With an audit policy, the API server writes ``audit_log``. ``scheduler_qps`` limits the
         requests of kube-scheduler, and so how fast it binds pods. ``node_grace`` is the time
-        without heartbeat after which a node is not ready.
+        without heartbeat after which a node is not ready. ``pod_autoscaler`` runs the controller
+        of HorizontalPodAutoscalers, with short periods.
         """
         self.folder = folder
         self._authority = Authority()
@@ -64,7 +66,8 @@ class ControlPlane(Cluster):
         )
         manager = self.kubeconfig_for("system:kube-controller-manager")
         self.controller_manager = process(
-            "controller-manager", controller_manager_flags(folder, manager, node_grace=node_grace)
+            "controller-manager",
+            controller_manager_flags(folder, manager, node_grace=node_grace, pod_autoscaler=pod_autoscaler),
         )
         scheduler = self.kubeconfig_for("system:kube-scheduler")
         self.scheduler = process("scheduler", scheduler_flags(scheduler, qps=scheduler_qps))

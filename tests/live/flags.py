@@ -66,10 +66,18 @@ def apiserver_flags(
     ]
 
 
-def controller_manager_flags(folder: Path, kubeconfig: Path, *, node_grace: str) -> list[str]:
+POD_AUTOSCALER = "horizontal-pod-autoscaler-controller"
+"""Runs on request only: it needs a metrics API."""
+
+
+def controller_manager_flags(
+    folder: Path, kubeconfig: Path, *, node_grace: str, pod_autoscaler: bool = False
+) -> list[str]:
+    controllers = (*CONTROLLERS, POD_AUTOSCALER) if pod_autoscaler else CONTROLLERS
     return [
         f"--kubeconfig={kubeconfig}",
-        f"--controllers={','.join(CONTROLLERS)}",
+        f"--controllers={','.join(controllers)}",
+        *(_QUICK_POD_AUTOSCALER if pod_autoscaler else ()),
         # Each controller has its own service account and permissions, as in a real cluster.
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={folder / 'accounts.key'}",
@@ -86,6 +94,13 @@ def scheduler_flags(kubeconfig: Path, *, qps: int) -> list[str]:
     return [f"--kubeconfig={kubeconfig}", *_SINGLE, f"--kube-api-qps={qps}", f"--kube-api-burst={2 * qps}"]
 
 
+_QUICK_POD_AUTOSCALER = [
+    "--horizontal-pod-autoscaler-sync-period=1s",
+    # The default is five minutes.
+    "--horizontal-pod-autoscaler-downscale-stabilization=2s",
+    "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
+    "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
+]
 _WEBHOOK = [
     "--authentication-token-webhook-version=v1",
     # Users and their groups change from test to test.
