@@ -13,3 +13,6 @@ cat "$here/manifests/flowschema-karpenter-workload-high.yaml" | kubectl apply --
 envsubst '${EKS_CLUSTER_PLATFORM_ONE_ENDPOINT} ${IAM_ROLE_PLATFORM_ONE_US_EAST_1_KARPENTER_ARN}' < "$here/values/karpenter-karpenter.yaml" | helm upgrade --install karpenter oci://public.ecr.aws/karpenter/karpenter --namespace karpenter --create-namespace --version 1.8.1 --wait --values -
 cat "$here/manifests/ec2nodeclass-default.yaml" | kubectl apply --server-side -f -
 cat "$here/manifests/nodepool-default.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/nodepool-gpu.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/nodepool-neuron.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/deployment-default-inflate.yaml" | kubectl apply --server-side -f -

@@ -25,3 +25,4 @@ cat "$here/values/keda-keda.yaml" | helm upgrade --install keda keda --namespace
 cat "$here/values/kube-system-vertical-pod-autoscaler.yaml" | helm upgrade --install vertical-pod-autoscaler vpa --namespace kube-system --create-namespace --repo https://charts.fairwinds.com/stable --version 4.7.1 --wait --values -
 cat "$here/values/kube-system-kube-ops-view.yaml" | helm upgrade --install kube-ops-view kube-ops-view --namespace kube-system --create-namespace --repo https://christianhuth.github.io/helm-charts --version 3.6.0 --wait --values -
 cat "$here/values/kube-system-node-termination-handler.yaml" | helm upgrade --install node-termination-handler oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler --namespace kube-system --create-namespace --version 0.27.0 --wait --values -
+cat "$here/manifests/deployment-default-inflate.yaml" | kubectl apply --server-side -f -
