@@ -117,11 +117,12 @@ def test_tag_removed_from_the_file_is_deleted_and_foreign_tags_are_kept(account:
     group = _node_security_group(account)
     ec2 = account.client("ec2")
     ec2.create_tags(Resources=[group["GroupId"]], Tags=[{"Key": "scanned", "Value": "yes"}])
-    one, none = a_cluster(vpc=NETWORK, nodeSecurityGroup={"tags": {"team": "nodes"}}), a_cluster(vpc=NETWORK)
+    with_one = a_cluster(vpc=NETWORK, nodeSecurityGroup={"tags": {"team": "nodes"}})
+    without = a_cluster(vpc=NETWORK)
 
-    removed_one = account.apply(one)
+    removed_one = account.apply(with_one)
     after_one = _tags(_node_security_group(account))
-    account.apply(none)
+    account.apply(without)
     after_all = _tags(_node_security_group(account))
 
     assert tags.items() <= _tags(group).items()
@@ -129,6 +130,29 @@ def test_tag_removed_from_the_file_is_deleted_and_foreign_tags_are_kept(account:
     assert (after_one.get("team"), after_one.get("cost-center")) == ("nodes", None)
     assert set(_tags(group)) - set(after_all) == {*tags, FILE_TAGS_TAG}
     assert after_all["scanned"] == "yes"
+    assert account.plan(without).steps == ()
+
+
+def test_access_policy_removed_from_the_file_is_removed(account: TestAccount) -> None:
+    role = "arn:aws:iam::123456789012:role/developers"
+    entry = {"roleArn": role, "policies": ["AmazonEKSEditPolicy"], "namespaces": ["shop"]}
+    account.apply(a_cluster(vpc=NETWORK, access={"roles": [entry]}))
+    view = a_cluster(vpc=NETWORK, access={"roles": [{**entry, "policies": ["AmazonEKSViewPolicy"]}]})
+    none = a_cluster(vpc=NETWORK, access={"roles": [{"roleArn": role}]})
+
+    def policies() -> dict[str, dict[str, Any]]:
+        eks = account.client("eks")
+        response = eks.list_associated_access_policies(clusterName="dev", principalArn=role)
+        associated = response["associatedAccessPolicies"]
+        return {policy["policyArn"].rpartition("/")[2]: policy["accessScope"] for policy in associated}
+
+    changed = account.apply(view)
+    with_view = policies()
+    account.apply(none)
+
+    assert [step.id for step in changed.done] == ["update eks-access-entry/123456789012-role-developers"]
+    assert with_view == {"AmazonEKSViewPolicy": {"type": "namespace", "namespaces": ["shop"]}}
+    assert policies() == {}
     assert account.plan(none).steps == ()
 
 

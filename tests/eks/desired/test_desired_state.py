@@ -17,6 +17,7 @@ from dovetail.eks.desired.names import DISCOVERY
 from dovetail.eks.plan.references import AWS, AWS_ATTRIBUTES, find_references, resolve_references
 from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, Account, DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
+from dovetail.eks.render.formats import Format, render_files
 from dovetail.model.cloud.partitions import dns_suffix
 from tests.support.eks.configs import EXAMPLES, a_cluster, an_example
 
@@ -235,6 +236,25 @@ def test_admin_name_is_a_user_of_the_account_with_the_admin_policy() -> None:
     assert entry.properties["PrincipalArn"] == "arn:@{aws:partition}:iam::@{aws:account}:user/alice"
     policy = entry.properties["AccessPolicies"][0]["PolicyArn"]
     assert policy.endswith("AmazonEKSClusterAdminPolicy")
+
+
+def test_access_policy_of_a_role_has_the_scope_of_its_namespaces() -> None:
+    role = "arn:aws:iam::123456789012:role/developers"
+    entry = {"roleArn": role, "policies": ["AmazonEKSEditPolicy"], "namespaces": ["shop"]}
+    config = a_cluster(access={"roles": [entry]})
+
+    resource = desired_by_address(config)["eks-access-entry/123456789012-role-developers"]
+
+    [policy] = resource.properties["AccessPolicies"]
+    assert policy["PolicyArn"].endswith(":eks::aws:cluster-access-policy/AmazonEKSEditPolicy")
+    assert policy["AccessScope"] == {"Type": "namespace", "Namespaces": ["shop"]}
+    module = json.loads(render_files(config, Format.TERRAFORM)["main.tf.json"])
+    [association] = [
+        block
+        for label, block in module["resource"]["aws_eks_access_policy_association"].items()
+        if "developers" in label
+    ]
+    assert association["access_scope"] == {"type": "namespace", "namespaces": ["shop"]}
 
 
 def test_nodes_with_the_role_of_the_home_need_no_access_entry() -> None:

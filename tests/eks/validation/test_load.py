@@ -26,6 +26,7 @@ def load_errors(data: bytes) -> list[str]:
     return [str(error) for error in raised.value.errors]
 
 
+ROLE = "arn:aws:iam::123456789012:role/developers"
 STATEMENT = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
 
 
@@ -73,6 +74,24 @@ nodePools:
         ({"name": "c" * 70}, f"name: results in the role name '{'c' * 70}-us-east-1-node-group' of 91"),
         ({"account": "12"}, "account: '12' is not an account id: twelve digits, in quotes"),
         ({"tags": {"aws:x": "y"}}, "tags.aws:x: begins with 'aws:', which is reserved for AWS"),
+        (
+            {"access": {"roles": [{"roleArn": ROLE, "policies": ["AmazonEKSViewPolcy"]}]}},
+            "access.roles[0].policies[0]: 'AmazonEKSViewPolcy' is not an access policy of EKS; did you mean "
+            "'AmazonEKSViewPolicy'?",
+        ),
+        (
+            {
+                "access": {
+                    "mode": "aws-auth",
+                    "roles": [{"roleArn": ROLE, "policies": ["AmazonEKSViewPolicy"]}],
+                }
+            },
+            "access.roles[0].policies: requires mode: entries; in aws-auth, groups give permissions",
+        ),
+        (
+            {"access": {"roles": [{"roleArn": ROLE, "groups": ["dev"], "namespaces": ["shop"]}]}},
+            "access.roles[0].namespaces: is the scope of policies, and there are none",
+        ),
         (
             {"nodeSecurityGroup": {"tags": {"aws:x": "y"}}},
             "nodeSecurityGroup.tags.aws:x: begins with 'aws:', which is reserved for AWS",

@@ -175,8 +175,8 @@ def _decode_pod_level_requests(field: Field, containers: list[Container]) -> Res
 def _decode_container(field: Field, allocated: Allocations, infeasible: bool) -> Container:
     if field.context.strict:
         field.check_known_keys(_CONTAINER_FIELDS)
-        misplaced = _POD_ONLY_FIELDS & field.value.keys() if isinstance(field.value, dict) else ()
-        for key in sorted(misplaced):
+        pod_fields = _POD_ONLY_FIELDS & field.value.keys() if isinstance(field.value, dict) else ()
+        for key in sorted(pod_fields):
             field[key].add_error("is a field of the pod, not of a container; move it beside containers")
         field["name"].check_required()
     section = field["resources"]

@@ -9,20 +9,29 @@ from dovetail.eks.config.base import Arn, ConfigModel, Text
 AccountId = Annotated[str, Field(pattern=r"^[0-9]{12}$")]
 
 
-class RoleEntry(ConfigModel):
-    """An IAM role, and its user name and groups in the cluster."""
+class PrincipalEntry(ConfigModel):
+    """User name, groups and access policies of an IAM principal."""
+
+    username: Text | None = None
+    groups: list[Text] = Field(default=[], description="Groups, to which RBAC gives permissions.")
+    policies: list[Text] = Field(
+        default=[], description="Access policies of EKS (AmazonEKSViewPolicy …); only with entries."
+    )
+    namespaces: list[Text] = Field(
+        default=[], description="Where the policies apply; in the whole cluster by default."
+    )
+
+
+class RoleEntry(PrincipalEntry):
+    """An IAM role, and its access to the cluster."""
 
     role_arn: Arn
-    username: Text | None = None
-    groups: list[Text] = Field(default=[])
 
 
-class UserEntry(ConfigModel):
-    """An IAM user, and their user name and groups in the cluster."""
+class UserEntry(PrincipalEntry):
+    """An IAM user, and their access to the cluster."""
 
     user_arn: Arn
-    username: Text | None = None
-    groups: list[Text] = Field(default=[])
 
 
 class Access(ConfigModel):

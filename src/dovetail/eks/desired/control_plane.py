@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dovetail.eks.config.access import PrincipalEntry
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.iam_roles import node_role_arn, node_role_name, shared_node_role
 from dovetail.eks.desired.names import DISCOVERY, Names, uses_existing_cluster
@@ -14,6 +15,7 @@ from dovetail.eks.plan.resource import DesiredResource
 CONTROL_PLANE_USD: Final = 0.10
 """US dollars per hour."""
 ADMIN_GROUP: Final = "system:masters"
+ADMIN_POLICY: Final = "AmazonEKSClusterAdminPolicy"
 
 
 def desired_control_plane(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
@@ -109,9 +111,9 @@ def desired_access(config: ClusterConfig, names: Names) -> Iterator[DesiredResou
             names, f"admin-{_principal_name(principal)}", principal_arn(principal), "STANDARD", admin=True
         )
     for role in config.access.roles:
-        yield _principal_entry(names, role.role_arn, role.username, role.groups)
+        yield _principal_entry(names, role.role_arn, role)
     for user in config.access.users:
-        yield _principal_entry(names, user.user_arn, user.username, user.groups)
+        yield _principal_entry(names, user.user_arn, user)
 
 
 def principal_arn(principal: str) -> str:
@@ -127,16 +129,20 @@ def _principal_name(principal: str) -> str:
     return f"{account}-{path.replace('/', '-')}"
 
 
-def _principal_entry(
-    names: Names, principal: str, username: str | None, groups: list[str]
-) -> DesiredResource:
+def _principal_entry(names: Names, principal: str, access: PrincipalEntry) -> DesiredResource:
     # Access entries allow no "system:" groups; the admin policy is equivalent.
-    admin = ADMIN_GROUP in groups
-    plain_groups = [group for group in groups if group != ADMIN_GROUP]
+    admin = ADMIN_GROUP in access.groups
+    plain_groups = [group for group in access.groups if group != ADMIN_GROUP]
     entry = _access_entry(names, _principal_name(principal), principal, "STANDARD", admin=admin)
     optional: dict[str, Any] = {"KubernetesGroups": plain_groups} if plain_groups else {}
-    if username:
-        optional["Username"] = username
+    if access.policies:
+        scope: dict[str, Any] = {"Type": "cluster"}
+        if access.namespaces:
+            scope = {"Type": "namespace", "Namespaces": list(access.namespaces)}
+        own = [_access_policy(name, scope) for name in access.policies]
+        optional["AccessPolicies"] = [*entry.properties.get("AccessPolicies", ()), *own]
+    if access.username:
+        optional["Username"] = access.username
     return DesiredResource(
         kind=entry.kind, name=entry.name, properties={**entry.properties, **optional}, purpose=entry.purpose
     )
@@ -151,7 +157,11 @@ def _access_entry(
         "Type": kind,
     }
     if admin:
-        policy = f"arn:{aws_ref('partition')}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-        properties["AccessPolicies"] = [{"PolicyArn": policy, "AccessScope": {"Type": "cluster"}}]
+        properties["AccessPolicies"] = [_access_policy(ADMIN_POLICY, {"Type": "cluster"})]
     purpose = "lets nodes join" if kind != "STANDARD" else "access to the cluster"
     return DesiredResource(kind="eks-access-entry", name=name, properties=properties, purpose=purpose)
+
+
+def _access_policy(name: str, scope: dict[str, Any]) -> dict[str, Any]:
+    policy_arn = f"arn:{aws_ref('partition')}:eks::aws:cluster-access-policy/{name}"
+    return {"PolicyArn": policy_arn, "AccessScope": scope}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from dovetail.eks.plan.references import AWS, Reference, split_references
 from dovetail.eks.plan.resource import DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
-from dovetail.eks.render.terraform_schema import CONVERTERS, DATA_SOURCES
+from dovetail.eks.render.terraform_schema import CONVERTERS, DATA_SOURCES, snake_keys
 
 _ACCOUNT_EXPRESSIONS: Final = {
     "account": "${data.aws_caller_identity.current.account_id}",
@@ -120,7 +120,7 @@ class _Rendering:
                         f"${{aws_eks_access_entry.{identifier(resource.name)}.principal_arn}}"
                     ),
                     "policy_arn": policy["PolicyArn"],
-                    "access_scope": {"type": policy["AccessScope"]["Type"]},
+                    "access_scope": snake_keys(policy["AccessScope"]),
                 }
                 label = identifier(f"{resource.name}-{number}")
                 yield "aws_eks_access_policy_association", label, arguments

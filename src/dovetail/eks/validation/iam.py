@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.suggestions import suggest
+from dovetail.eks.config.access import PrincipalEntry
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster, NodeGroup
+from dovetail.eks.desired.control_plane import ADMIN_GROUP, ADMIN_POLICY
 from dovetail.eks.desired.names import MAX_ROLE_NAME, Names, service_account_name
 from dovetail.model.cloud.ec2_catalog import Catalog
 
@@ -15,6 +18,15 @@ from dovetail.model.cloud.ec2_catalog import Catalog
 MAX_RULE_NAME: Final = 64
 MAX_LABEL_VALUE: Final = 63
 MAX_LAUNCH_TEMPLATE_NAME: Final = 128
+ACCESS_POLICIES: Final = (
+    ADMIN_POLICY,
+    "AmazonEKSAdminPolicy",
+    "AmazonEKSAdminViewPolicy",
+    "AmazonEKSEditPolicy",
+    "AmazonEKSViewPolicy",
+    "AmazonEKSSecretReaderPolicy",
+)
+"""Access policies of EKS for people; the others are for EKS Auto Mode and other services."""
 _IAM_NAME: Final = re.compile(r"[\w+=,.@-]+", re.ASCII)
 
 
@@ -159,6 +171,7 @@ def validate_access(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldEr
                 field = "roleArn" if name == "roles" else "userArn"
                 yield ("access", name, number, field), f"{arn!r} is not a {name[:-1]}"
     yield from _validate_principals(config)
+    yield from _validate_policies(config)
     if access.mode == "entries":
         yield from _validate_groups(config)
 
@@ -181,6 +194,26 @@ def _validate_principals(config: ClusterConfig) -> Iterator[FieldError]:
             if principal in listed:
                 yield ("access", field, number), f"{principal} is listed twice"
             listed.add(principal)
+
+
+def _validate_policies(config: ClusterConfig) -> Iterator[FieldError]:
+    entries: list[tuple[FieldPath, PrincipalEntry]] = [
+        *((("access", "roles", number), role) for number, role in enumerate(config.access.roles)),
+        *((("access", "users", number), user) for number, user in enumerate(config.access.users)),
+    ]
+    for path, entry in entries:
+        if entry.policies and config.access.mode == "aws-auth":
+            yield (*path, "policies"), "requires mode: entries; in aws-auth, groups give permissions"
+        if entry.namespaces and not entry.policies:
+            yield (*path, "namespaces"), "is the scope of policies, and there are none"
+        for number, name in enumerate(entry.policies):
+            if name not in ACCESS_POLICIES:
+                message = f"{name!r} is not an access policy of EKS{suggest(name, ACCESS_POLICIES)}"
+                yield (*path, "policies", number), message
+            elif name in entry.policies[:number]:
+                yield (*path, "policies", number), f"{name} is listed twice"
+            elif name == ADMIN_POLICY and ADMIN_GROUP in entry.groups:
+                yield (*path, "policies", number), f"follows from the group {ADMIN_GROUP}; remove one of them"
 
 
 def _validate_groups(config: ClusterConfig) -> Iterator[FieldError]:

@@ -1,15 +1,14 @@
 """Handlers for access entries and Pod Identity associations."""
 
 from collections.abc import Container, Mapping
-from typing import Any, Final
+from typing import Any
 
 from dovetail.eks.aws_client import AwsClient, Raw
+from dovetail.eks.desired.control_plane import ADMIN_POLICY
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource
 from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler
 from dovetail.eks.resources.handler import Attributes
 from dovetail.eks.resources.property_names import lower_keys, upper_keys
-
-ADMIN_POLICY: Final = "AmazonEKSClusterAdminPolicy"
 
 
 class AccessEntryHandler(ClusterMemberHandler):
