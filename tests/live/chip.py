@@ -1,4 +1,4 @@
-"""The application of ``examples/fargate.yaml`` on a live control plane: 4 pods, 100, and 4 again.
+"""The application of ``examples/fargate.yaml``, live: 4 pods, 100, and 4 again.
 
 Its HorizontalPodAutoscaler decides the number of pods, from load that a metrics API divides among
 the ready ones; Dovetail launches and deletes the nodes.
