@@ -142,14 +142,13 @@ class _Run:
 
 
 def _pool() -> dict[str, Any]:
-    """Return the NodePool of the example, but delete all empty nodes after a second."""
+    """Return the NodePool of the example, but delete empty nodes after a second."""
     [pool] = [
         dict(resource.properties)
         for resource in desired_state(an_example("fargate"))
         if resource.address == "kubernetes-object/NodePool/default"
     ]
-    budgets = [{"nodes": "100%", "reasons": ["Empty"]}, {"nodes": "10%", "reasons": ["Drifted"]}]
-    disruption = {**pool["spec"]["disruption"], "consolidateAfter": "1s", "budgets": budgets}
+    disruption = {**pool["spec"]["disruption"], "consolidateAfter": "1s"}
     return {**pool, "spec": {**pool["spec"], "disruption": disruption}}
 
 

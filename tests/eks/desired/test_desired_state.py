@@ -284,7 +284,10 @@ def test_short_nodepool_makes_defaults_explicit() -> None:
     assert body["disruption"] == {
         "consolidationPolicy": "WhenEmpty",
         "consolidateAfter": "30s",
-        "budgets": [{"nodes": "10%"}],
+        "budgets": [
+            {"nodes": "100%", "reasons": ["Empty"]},
+            {"nodes": "10%", "reasons": ["Underutilized", "Drifted"]},
+        ],
     }
     assert body["template"]["spec"]["expireAfter"] == "3600s"
     assert body["limits"] == {"cpu": 10, "memory": "40Gi"}
@@ -293,6 +296,19 @@ def test_short_nodepool_makes_defaults_explicit() -> None:
     }
     assert requirements["karpenter.sh/capacity-type"] == ["spot"]
     assert requirements["karpenter.k8s.aws/instance-family"] == ["m5"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "nodes"), [({}, "10%"), ({"budget": "3"}, "3"), ({"ttlAfterEmpty": 30, "budget": "3"}, "3")]
+)
+def test_short_nodepool_has_one_budget_unless_only_empty_nodes_are_deleted(
+    fields: dict[str, Any], nodes: str
+) -> None:
+    config = a_cluster(nodePools=[{"name": "a", **fields}])
+
+    body = desired_by_address(config)["kubernetes-object/NodePool/a"].properties["spec"]
+
+    assert body["disruption"]["budgets"] == [{"nodes": nodes}]
 
 
 def test_full_nodepool_is_not_changed() -> None:

@@ -49,7 +49,10 @@ class NodePoolConfig(ConfigModel):
     )
     expire_after: Duration = Field(default="720h", description="Replace nodes at this age.")
     termination_grace_period: Duration | None = None
-    budget: str = Field(default="10%", description="Nodes that can be disrupted at once.")
+    budget: str | None = Field(
+        default=None,
+        description="Nodes that can be disrupted at once; 10% by default, with ttlAfterEmpty all empty ones.",
+    )
     weight: int | None = Field(default=None, ge=1, le=100)
     labels: Labels = Field(default={})
     taints: list[TaintConfig] = Field(default=[])

@@ -18,6 +18,7 @@ from dovetail.eks.plan.resource import DesiredResource
 from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
 from dovetail.model.labels import CAPACITY_TYPE
 
+_DEFAULT_BUDGET: Final = "10%"
 _INSTANCE_LABEL_PREFIX: Final = "karpenter.k8s.aws/instance-"
 ROOT_DEVICE: Final = "/dev/xvda"
 SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"
@@ -205,7 +206,7 @@ def nodepool_manifest(entry: NodePoolConfig | dict[str, Any], config: ClusterCon
             **({"metadata": {"labels": dict(entry.labels)}} if entry.labels else {}),
             "spec": template,
         },
-        "disruption": {**_consolidation(entry), "budgets": [{"nodes": entry.budget}]},
+        "disruption": {**_consolidation(entry), "budgets": _budgets(entry)},
     }
     limits = entry.limits.model_dump(exclude_none=True)
     if limits:
@@ -226,6 +227,16 @@ def _consolidation(entry: NodePoolConfig) -> dict[str, str]:
         return {"consolidationPolicy": "WhenEmpty", "consolidateAfter": after}
     after = format_duration(entry.consolidate_after if entry.consolidate_after is not None else 0)
     return {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": after}
+
+
+def _budgets(entry: NodePoolConfig) -> list[dict[str, Any]]:
+    if entry.budget is not None:
+        return [{"nodes": entry.budget}]
+    if entry.ttl_after_empty is None:
+        return [{"nodes": _DEFAULT_BUDGET}]
+    # As with Provisioners: empty nodes have no pods to disrupt, and go all at once.
+    others = {"nodes": _DEFAULT_BUDGET, "reasons": ["Underutilized", "Drifted"]}
+    return [{"nodes": "100%", "reasons": ["Empty"]}, others]
 
 
 def short_requirements(entry: NodePoolConfig) -> list[dict[str, Any]]:
