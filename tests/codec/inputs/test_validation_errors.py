@@ -393,6 +393,21 @@ def test_an_invalid_operator_does_not_hide_an_invalid_value() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "spec"),
+    [
+        ("apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner", "{provider: {instanceProfile: nodes}}"),
+        ("apiVersion: v1\nkind: Pod", "{containers: [{name: a}]}"),
+    ],
+)
+def test_a_name_beside_metadata_is_reported_once_with_its_place(header: str, spec: str) -> None:
+    errors = validation_errors(f"{header}\nmetadata:\nname: default\nspec: {spec}\n")
+
+    assert [str(error) for error in errors] == [
+        "m.yaml:3 metadata.name: is missing; indent name, which is beside metadata, below it"
+    ]
+
+
 def test_an_error_in_a_provisioner_has_the_line_of_its_field() -> None:
     text = (
         "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: old}\n"

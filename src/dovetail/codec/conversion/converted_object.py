@@ -56,6 +56,8 @@ def v1_object(
     """Return a v1 object with the metadata of the old object."""
     meta = copy_map(raw.get("metadata"))
     converted: RawObjectValue = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
+    if raw.get("name") and not meta.get("name"):
+        converted["name"] = raw["name"]  # The decoder reports it.
     if status and raw.get("status"):
         converted["status"] = raw["status"]
     return converted

@@ -59,7 +59,8 @@ def convert_inline_provider(
     raw: RawObjectValue, provider: RawObjectValue
 ) -> tuple[ConvertedObject, list[ConversionNote]]:
     """Convert a Provisioner's inline provider to an EC2NodeClass of the same name."""
-    named = {"metadata": {"name": copy_map(raw.get("metadata")).get("name")}}
+    name = copy_map(raw.get("metadata")).get("name")
+    named = {"metadata": {"name": name or "default"}}  # A missing name is reported for the NodePool.
     provider = dict(provider)
     assumptions: list[ConversionNote] = []
     for old, path in (("subnetSelector", _SUBNETS), ("securityGroupSelector", _GROUPS)):

@@ -135,7 +135,8 @@ def _alpha_reference(
     if spec.get("provider"):
         name = copy_map(raw.get("metadata")).get("name")
         notes.append((_REFERENCE, "The inline provider became an EC2NodeClass."))
-        return {"group": keys.AWS_DOMAIN, "kind": "EC2NodeClass", "name": name}
+        # A missing name is reported once, where it belongs.
+        return {"group": keys.AWS_DOMAIN, "kind": "EC2NodeClass", "name": name or "default"}
     reference = copy_map(spec.get("providerRef"))
     if not reference.get("name"):
         notes.append((_REFERENCE, "The Provisioner had no providerRef; 'default' is assumed."))

@@ -80,6 +80,8 @@ def _check_name(meta: Field) -> None:
     if name.value is None or name.value == "":
         generated = meta["generateName"].value
         hint = "; generateName is for the API server, give a name here" if generated else ""
+        if meta.parent is not None and meta.parent.has_value("name"):
+            hint = "; indent name, which is beside metadata, below it"
         name.add_error(f"is missing{hint}")
     elif not isinstance(name.value, str):
         return  # decode_metadata reports it when it reads the text.
