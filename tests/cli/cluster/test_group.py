@@ -270,3 +270,112 @@ def test_missing_chart_is_reported_before_the_first_step(account: TestAccount, r
     assert done.exit_code == 1
     assert "there is no chart at ./no/such/chart" in done.output
     assert account.eks.clusters == {}
+
+
+@pytest.mark.slow
+def test_saved_plan_is_applied_once_and_is_refused_when_the_account_changed(
+    account: TestAccount, run: Run, tmp_path: Path
+) -> None:
+    saved = tmp_path / "plan.json"
+    example = TAINTED.read_text()
+    file = tmp_path / "cluster.yaml"
+    file.write_text(example)
+
+    planned = run("plan", "-f", str(file), "--out", str(saved))
+    applied = run("apply", str(saved), "--yes")
+    again = run("apply", str(saved), "--yes")
+    account.client("sqs", "us-west-2").delete_queue(
+        QueueUrl=account.client("sqs", "us-west-2").get_queue_url(QueueName="karpenter-mng")["QueueUrl"]
+    )
+    changed = run("apply", str(saved), "--yes")
+    empty = run("plan", "-f", str(file), "--out", str(tmp_path / "now.json"))
+    file.write_text(example + "\n")
+    edited = run("apply", str(saved), "--yes")
+
+    assert planned.exit_code == 2, planned.output
+    assert f"next: dovetail cluster apply {saved}" in planned.output
+    assert applied.exit_code == 0, applied.output
+    assert "[60/60]" in applied.output
+    assert again.exit_code == 0, again.output
+    assert "nothing to do" in again.output
+    # The plan has shown that the queue is created, so it may be created again.
+    assert changed.exit_code == 0, changed.output
+    assert empty.exit_code == 0, empty.output
+    assert edited.exit_code == 1
+    assert f"{file} was changed after the plan was saved" in edited.output
+
+
+@pytest.mark.slow
+def test_saved_plan_does_nothing_that_it_has_not_shown(
+    account: TestAccount, run: Run, tmp_path: Path
+) -> None:
+    run("apply", "-f", str(TAINTED), "--yes")
+    saved = tmp_path / "plan.json"
+    run("plan", "-f", str(TAINTED), "--out", str(saved))
+    account.client("events", "us-west-2").disable_rule(Name="karpenter-mng-spot")
+    account.moto.middleware.reset()
+
+    done = run("apply", str(saved), "--yes")
+
+    assert done.exit_code == 1
+    assert "the plan no longer fits the account" in done.output
+    assert "update EventBridge rule karpenter-mng-spot: the plan left it as it was" in done.output
+    assert "(State: DISABLED → ENABLED)" in done.output
+    writes = [call for call in account.moto.middleware.calls if call.startswith(("Create", "Put", "POST"))]
+    assert writes == []
+
+
+@pytest.mark.slow
+def test_killed_apply_of_a_saved_plan_is_continued(
+    account: TestAccount, environment: dict[str, str], run: Run, tmp_path: Path
+) -> None:
+    saved = str(tmp_path / "plan.json")
+    run("plan", "-f", str(TAINTED), "--out", saved)
+    arguments = [sys.executable, "-m", "dovetail", "cluster", "apply", saved, "--yes"]
+    with subprocess.Popen(
+        arguments, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if line.startswith("[20/60]"))
+        process.kill()
+
+    done = run("apply", saved, "--yes")
+
+    assert done.exit_code == 0, done.output
+    assert "karpenter-mng matches its file" in done.output
+    assert account.plan(account.prepared("tainted-node-group")).steps == ()
+
+
+@pytest.mark.slow
+def test_plan_is_not_saved_over_another_file_and_apply_reports_what_is_no_plan(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_bytes(a_file())
+
+    saved = run("plan", "-f", str(file), "--out", str(file))
+    unwritable = run("plan", "-f", str(file), "--out", str(tmp_path / "no" / "plan.json"))
+    applied = run("apply", str(file), "--yes")
+    nothing = run("apply", "--yes")
+
+    assert saved.exit_code == 1
+    assert "exists and is not a saved plan" in saved.output
+    assert file.read_bytes() == a_file()
+    assert "cannot be written: No such file or directory" in unwritable.output
+    assert applied.exit_code == 1
+    assert "is not a saved plan; save one with: dovetail cluster plan" in applied.output
+    assert "Missing option '-f'" in nothing.output
+
+
+@pytest.mark.slow
+def test_plan_from_stdin_is_applied_with_the_file(run: Run, tmp_path: Path) -> None:
+    saved, file = tmp_path / "plan.json", tmp_path / "cluster.yaml"
+    file.write_bytes(a_file())
+
+    run("plan", "-f", "-", "--out", str(saved), stdin=a_file())
+    without = run("apply", str(saved), "--dry-run")
+    done = run("apply", str(saved), "-f", str(file), "--dry-run")
+
+    assert "the plan was made from stdin: pass the cluster file with -f" in without.output
+    assert done.exit_code == 0, done.output
+    assert "create EKS cluster dev" in done.output

@@ -16,6 +16,9 @@ from dovetail.errors import DovetailError
 FILE = click.option(
     "-f", "--filename", "file", required=True, metavar="PATH", help="The cluster.yaml; - for stdin."
 )
+FILE_OR_PLAN = click.option(
+    "-f", "--filename", "file", metavar="PATH", help="The cluster.yaml; - for stdin. By default that of PLAN."
+)
 OUTPUT = click.option(
     "-o",
     "--output",
@@ -51,7 +54,13 @@ def lock_directory() -> Path:
 
 def read_config(file: str) -> ClusterConfig:
     """Read a cluster.yaml; raises ``InvalidInputError`` with all its errors."""
-    return load_config(file, read_bytes(file))
+    return read_source(file)[0]
+
+
+def read_source(file: str) -> tuple[ClusterConfig, bytes]:
+    """Read a cluster.yaml, and return its content too."""
+    content = read_bytes(file)
+    return load_config(file, content), content
 
 
 def prompt(question: str, **options: Any) -> Any:

@@ -62,7 +62,7 @@ def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
         Text(f"… {resource.address} is being created, updated or deleted", style="yellow")
         for resource in plan.unsettled
     ]
-    lines += [Text(f"! {note}", style="yellow") for note in (*plan.kept, *plan.advice)]
+    lines += [Text(f"! {note}", style="yellow") for note in (*plan.kept, *plan.advice, *plan.notes)]
     if not plan.steps:
         lines.append(Text("nothing to do: the cluster matches the file"))
         lines.append(_total(plan, region))
@@ -107,6 +107,7 @@ def plan_json(plan: Plan, *, name: str, region: str) -> str:
         "followUps": [msgspec.to_builtins(work) for work in plan.follow_ups],
         "seconds": plan.seconds(),
         "advice": list(plan.advice),
+        "notes": list(plan.notes),
         "monthlyUsd": round(plan.monthly_usd, 2),
         "nodePricesEstimatedFrom": estimate and msgspec.to_builtins(estimate),
     }

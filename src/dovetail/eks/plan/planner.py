@@ -142,6 +142,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Work of the controller after the steps: drift of nodes."""
     advice: tuple[str, ...] = ()
     """Messages about an existing cluster that do not prevent the steps."""
+    notes: tuple[str, ...] = ()
+    """Assumptions of the plan, and warnings about the file."""
     monthly_usd: float = 0.0
     """Monthly cost of the desired state, without the nodes of the controller."""
 
