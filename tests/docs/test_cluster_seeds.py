@@ -31,8 +31,10 @@ def _is_resource(word: str) -> bool:
     return word.partition("/")[0] in KINDS
 
 
-def test_every_example_has_a_chapter() -> None:
-    assert {name for name, _ in ROWS} == {path.stem for path in EXAMPLES}
+def test_every_example_of_a_document_has_a_chapter() -> None:
+    without_document = {"ipv6", "windows-gpu"}
+
+    assert {name for name, _ in ROWS} == {path.stem for path in EXAMPLES} - without_document
 
 
 @pytest.mark.parametrize("name", [path.stem for path in EXAMPLES])

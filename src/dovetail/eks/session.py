@@ -33,8 +33,10 @@ from dovetail.eks.apply.ownership import check_ownership
 from dovetail.eks.apply.preflight import (
     existing_subnet_errors,
     validate_access_mode,
+    validate_encryption,
     validate_existing_subnets,
     validate_foreign_tags,
+    validate_network_config,
     validate_replacements,
     validate_version_change,
 )
@@ -42,7 +44,7 @@ from dovetail.eks.apply.usage import keep_used, with_drift
 from dovetail.eks.aws_client import AwsClient, PollSettings
 from dovetail.eks.aws_errors import with_advice
 from dovetail.eks.config.cluster import ClusterConfig
-from dovetail.eks.desired.addons import unpinned_addons
+from dovetail.eks.desired.addons import file_notes, unpinned_addons
 from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.desired.kept_subnets import keep_subnets
 from dovetail.eks.desired.names import uses_existing_cluster
@@ -96,8 +98,11 @@ class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
         check_ownership(desired, observed, self.config.name)
         validate_version_change(desired, observed)
         validate_access_mode(desired, observed)
+        validate_encryption(desired, observed)
+        validate_network_config(desired, observed)
         validate_foreign_tags(observed)
         plan = plan_changes(desired, observed)
+        plan = msgspec.structs.replace(plan, notes=tuple(file_notes(self.config)))
         validate_replacements(plan, observed)
         plan = await keep_used(plan, self.aws)
         plan = await with_drift(plan, desired, self.aws)
@@ -197,7 +202,7 @@ async def open_session(
     try:
         yield ClusterSession(
             config=config,
-            desired=desired_state(config, addon_versions=addon_versions),
+            desired=desired_state(config, addon_versions=addon_versions, today=loop.now().date()),
             aws=aws,
             api_access=api_access,
             handlers=[handler for group in handler_groups for handler in group],

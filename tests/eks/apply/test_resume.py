@@ -47,7 +47,9 @@ def test_run_stopped_after_every_step_finishes_in_the_same_steps(account: TestAc
     _apply_one_step_per_run(account, "existing-cluster")
 
 
-@pytest.mark.parametrize("name", ["tainted-node-group", "fargate", "managed-node-group", "existing-vpc"])
+@pytest.mark.parametrize(
+    "name", ["tainted-node-group", "fargate", "managed-node-group", "existing-vpc", "ipv6"]
+)
 def test_every_example_can_be_stopped_after_every_step(account: TestAccount, name: str) -> None:
     _apply_one_step_per_run(account, name)
 

@@ -25,6 +25,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"endpoint": {"public": True, "private": True, "publicCidrs": ["192.0.2.0/24"]}},
         ["POST /clusters/dev/update-config"],
     ),
+    "upgrades at the end of standard support": (
+        {},
+        {"support": "standard"},
+        ["POST /clusters/dev/update-config"],
+    ),
     "the size of a node group": (
         {"home": HOME},
         {"home": {**HOME, "max": 9}},

@@ -388,6 +388,7 @@ def test_monthly_cost_is_known_without_nodes_of_nodepools() -> None:
     assert resources["eks-cluster/dev"].monthly_usd == pytest.approx(73)
     assert resources["vpc-endpoint/ec2"].monthly_usd == pytest.approx(21.9)
     assert resources["vpc-endpoint/s3"].monthly_usd == 0
+    assert "billed per pod" in resources["eks-fargate-profile/kube-system"].cost_note
 
 
 def test_every_call_of_the_controller_is_in_its_policies() -> None:

@@ -1,13 +1,17 @@
-"""EKS tokens."""
+"""EKS tokens, and API servers that are out of reach."""
 
 from base64 import urlsafe_b64decode
+from datetime import timedelta
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
+import msgspec
 import pytest
 from botocore.config import Config
 
-from dovetail.eks.kubernetes.api import signing_region
+from dovetail.eks.apply.executor import StepError
+from dovetail.eks.kubernetes.api import ApiAccessError, signing_region
 from dovetail.eks.session import ClusterSession
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
@@ -44,3 +48,24 @@ def test_token_is_signed_for_the_region_of_the_sts_endpoint(
     sts = boto3.session.Session(region_name=region).client("sts", config=Config(region_name=region))
 
     assert signing_region(sts.meta.endpoint_url, region) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("endpoint", "advice"),
+    [
+        ({"public": False, "private": True}, "its endpoint is private: run this command in the VPC"),
+        ({"publicCidrs": ["192.0.2.0/24"]}, "its endpoint accepts 192.0.2.0/24 only"),
+    ],
+)
+def test_api_server_that_is_out_of_reach_is_explained(
+    account: TestAccount, endpoint: dict[str, Any], advice: str
+) -> None:
+    config = a_cluster(endpoint=endpoint, vpc={"create": {"zones": 2}})
+    account.eks.endpoint = "https://127.0.0.1:1"
+    account.polling = msgspec.structs.replace(account.polling, conflict_timeout=timedelta(seconds=1))
+
+    with pytest.raises(StepError, match=advice):
+        account.apply(config)
+    with pytest.raises(ApiAccessError, match=advice):
+        account.plan(config)

@@ -24,6 +24,7 @@ _MANAGED = (
     "AmazonSSMManagedInstanceCore",
     "AmazonEKSFargatePodExecutionRolePolicy",
     "CloudWatchAgentServerPolicy",
+    "service-role/AmazonEBSCSIDriverPolicy",
 )
 
 _ANYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}

@@ -227,6 +227,25 @@ class Ec2(EC2Response):
                 group.ingress_rules = [rule for rule in group.ingress_rules if rule.id not in ids]
         return ActionResult({"Return": True})
 
+    def describe_egress_only_internet_gateways(self) -> ActionResult:
+        """Return the gateways that have the tags of the filters, which moto ignores."""
+        response: Any = super().describe_egress_only_internet_gateways()  # type: ignore[misc]
+        gateways = response.result["EgressOnlyInternetGateways"]
+        wanted = {
+            name.removeprefix("tag:"): values
+            for name, values in (self._filters_from_querystring() or {}).items()
+            if name.startswith("tag:")
+        }
+        matching = [
+            gateway
+            for gateway in gateways
+            if all(
+                any(tag["key"] == key and tag["value"] in values for tag in gateway.get_tags())
+                for key, values in wanted.items()
+            )
+        ]
+        return ActionResult({"EgressOnlyInternetGateways": matching})
+
     def describe_launch_template_versions(self) -> ActionResult:
         """Omit the tags of the template itself, which moto adds to its data."""
         response = super().describe_launch_template_versions()

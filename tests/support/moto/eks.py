@@ -147,6 +147,8 @@ class Eks:
             return {"update": self._described_update(names[3])}
         if names[2] in ("update-config", "updates"):
             return self._update(cluster, params)
+        if names[2:] == ["encryption-config", "associate"]:
+            return self._associate_encryption(cluster, params)
         return self._part(method, cluster, names[2], names[3:], params)
 
     def _described_update(self, update_id: str) -> Raw:
@@ -176,7 +178,7 @@ class Eks:
             "identity": {"oidc": {"issuer": f"https://oidc.eks.{region}.amazonaws.com/id/{name.upper()}"}},
             "region": region,
             "platformVersion": "eks.1",
-            "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"},
+            "kubernetesNetworkConfig": _network_config(params.get("kubernetesNetworkConfig") or {}),
             "createdAt": _CREATED_AT,
         }
         self.parts[name] = {part: {} for part in MEMBER_KINDS}
@@ -209,7 +211,7 @@ class Eks:
     def _update(self, cluster: Raw, params: Raw) -> Raw:
         if cluster["status"] != "ACTIVE":
             raise EksError(409, "ResourceInUseException", "Cluster has an update in progress")
-        for key in ("resourcesVpcConfig", "accessConfig", "logging"):
+        for key in ("resourcesVpcConfig", "accessConfig", "logging", "upgradePolicy"):
             if key in params:
                 cluster[key] = {**cluster.get(key, {}), **params[key]}
         if "version" in params:
@@ -234,6 +236,12 @@ class Eks:
         version = str(params.get("addonVersion") or "")
         if name == "kube-proxy" and _minor(version or "v1.0") > _minor(cluster["version"]):
             raise EksError(400, "InvalidParameterException", "Addon version specified is not supported")
+
+    def _associate_encryption(self, cluster: Raw, params: Raw) -> Raw:
+        if cluster.get("encryptionConfig"):
+            raise EksError(400, "InvalidRequestException", "Cluster already has an encryption config")
+        cluster["encryptionConfig"] = params["encryptionConfig"]
+        return {"update": {"id": "1", "status": "InProgress"}}
 
     def _part(self, method: str, cluster: Raw, kind_name: str, rest: list[str], params: Raw) -> Raw:
         kind, members = MEMBER_KINDS[kind_name], self.parts[cluster["name"]][kind_name]
@@ -311,7 +319,7 @@ class Eks:
             entry = {
                 "principalArn": role,
                 "clusterName": cluster["name"],
-                "type": _ENTRIES[kind_name],
+                "type": "EC2_WINDOWS" if "WINDOWS" in part.get("amiType", "") else _ENTRIES[kind_name],
                 "kubernetesGroups": [],
                 "accessEntryArn": cluster["arn"].replace(":cluster/", ":access-entry/"),
             }
@@ -369,6 +377,12 @@ def _supported_versions(addon: str, version: str) -> Raw:
         for name in supported_versions(addon, version)
     ]
     return {"addons": [{"addonName": addon, "addonVersions": versions}]}
+
+
+def _network_config(params: Raw) -> Raw:
+    if params.get("ipFamily") == "ipv6":
+        return {"ipFamily": "ipv6", "serviceIpv6Cidr": "fd00:ec2:1::/108"}
+    return {"ipFamily": "ipv4", "serviceIpv4Cidr": "172.20.0.0/16", **params}
 
 
 def _matches(member: Raw, params: Raw, keys: tuple[str, ...] = ("namespace", "serviceAccount")) -> bool:

@@ -5,7 +5,7 @@ from functools import cache
 
 import botocore.session
 
-SERVICES = ("ec2", "iam", "sqs", "events", "logs", "sts")
+SERVICES = ("ec2", "iam", "sqs", "events", "logs", "sts", "kms")
 """Services whose requests carry the operation name; those of EKS are paths."""
 
 

@@ -12,13 +12,14 @@ from rich.text import Text
 from dovetail.cli.cluster.options import FILE, OUTPUT, read_config, read_source
 from dovetail.cli.cluster.plan_output import missing_lines, plan_json, plan_lines
 from dovetail.cli.output.console import columns, progress, write, write_lines, write_note
-from dovetail.eks.desired.offline import offline_plan
+from dovetail.eks.offline import offline_plan
 from dovetail.eks.plan.planner import Action, Plan
 from dovetail.eks.plan.resource import ObservedState
 from dovetail.eks.plan.resource_kinds import KINDS
 from dovetail.eks.plan.saved_plan import is_plan, save_plan
 from dovetail.eks.session import ClusterSession, run_in_session
 from dovetail.errors import DovetailError
+from dovetail.host.clock import SystemClock
 
 EXIT_DIFFERENT = 2
 _STATES: Final = {Action.CREATE: "missing", Action.UPDATE: "different", Action.DELETE: "no longer desired"}
@@ -51,7 +52,7 @@ def plan(ctx: click.Context, file: str, output: str, offline: bool, out: Path | 
     if out is not None:
         _check_target(out)
     if offline:
-        changes, account = offline_plan(config), None
+        changes, account = offline_plan(config, today=SystemClock().now().date()), None
     else:
         with progress("reading the account"):
             changes, observed = run_in_session(config, _plan)

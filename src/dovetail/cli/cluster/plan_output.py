@@ -8,16 +8,18 @@ import msgspec
 from rich.text import Text
 
 from dovetail.cli.cluster.progress import format_duration
-from dovetail.eks.desired.node_groups import cost_estimate
 from dovetail.eks.plan.diff import PropertyChange
 from dovetail.eks.plan.planner import Action, FollowUp, Plan, Step
 from dovetail.eks.plan.resource import DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
+from dovetail.eks.prices import node_estimate
 
 _BRANCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "network": (
         "vpc",
+        "vpc-ipv6-block",
         "subnet",
+        "egress-only-gateway",
         "internet-gateway",
         "internet-gateway-attachment",
         "elastic-ip",
@@ -40,7 +42,7 @@ _BRANCHES: Final[Mapping[str, tuple[str, ...]]] = {
         "eks-access-entry",
         "pod-identity-association",
     ),
-    "cluster": ("eks-cluster", "log-group", "eks-addon"),
+    "cluster": ("kms-key", "kms-alias", "eks-cluster", "log-group", "eks-addon"),
     "nodes": ("launch-template", "eks-node-group", "eks-fargate-profile"),
     "interruption": ("sqs-queue", "sqs-queue-policy", "event-rule"),
     "software": ("helm-release", "kubernetes-object"),
@@ -65,8 +67,7 @@ def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
     lines += [Text(f"! {note}", style="yellow") for note in (*plan.kept, *plan.advice, *plan.notes)]
     if not plan.steps:
         lines.append(Text("nothing to do: the cluster matches the file"))
-        lines.append(_total(plan, region))
-        return lines
+        return [*lines, *_cost_lines(plan, region)]
     steps = _without_replacement_deletes(plan.steps)
     branches = [(title, _select(steps, kinds)) for title, kinds in _BRANCHES.items()]
     non_empty = [(title, branch) for title, branch in branches if branch]
@@ -76,7 +77,7 @@ def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
         lines += _branch_lines(branch, "   " if is_last else "│  ")
     lines += [Text(f"then {_follow_up(work)}", style="yellow") for work in plan.follow_ups]
     summary = f"{_summary(plan.steps)}; about {format_duration(plan.seconds())}"
-    return [*lines, Text(summary, style="bold"), _total(plan, region)]
+    return [*lines, Text(summary, style="bold"), *_cost_lines(plan, region)]
 
 
 def _follow_up(work: FollowUp) -> str:
@@ -96,7 +97,7 @@ def _missing_line(resource: DesiredResource) -> str:
 
 def plan_json(plan: Plan, *, name: str, region: str) -> str:
     """Return the plan as JSON."""
-    estimate = cost_estimate(region)
+    estimate = node_estimate(region)
     document = {
         "cluster": name,
         "region": region,
@@ -109,6 +110,7 @@ def plan_json(plan: Plan, *, name: str, region: str) -> str:
         "advice": list(plan.advice),
         "notes": list(plan.notes),
         "monthlyUsd": round(plan.monthly_usd, 2),
+        "costNotes": list(plan.cost_notes),
         "nodePricesEstimatedFrom": estimate and msgspec.to_builtins(estimate),
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
@@ -191,11 +193,11 @@ def _summary(steps: Sequence[Step]) -> str:
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count)
 
 
-def _total(plan: Plan, region: str) -> Text:
-    if not plan.monthly_usd:
-        return Text("")
+def _cost_lines(plan: Plan, region: str) -> list[Text]:
+    if not plan.monthly_usd and not plan.cost_notes:
+        return [Text("")]
     total = f"${plan.monthly_usd:,.2f} a month at list prices, without the nodes that NodePools launch"
-    estimate = cost_estimate(region)
+    estimate = node_estimate(region)
     if estimate is not None:
         total += f"; {estimate.describe()}"
-    return Text(total, style="dim")
+    return [Text(line, style="dim") for line in (total, *(f"  {note}" for note in plan.cost_notes))]

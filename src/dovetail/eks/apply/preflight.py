@@ -6,6 +6,7 @@ from typing import Any, Final
 from dovetail.eks.desired.charts import CHARTS_WITH_CRDS, CONTROLLER_CHARTS
 from dovetail.eks.desired.names import DISCOVERY
 from dovetail.eks.plan.planner import Action, Plan, Step, chart_name, moved_releases
+from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource, ObservedState
 from dovetail.eks.plan.resource_kinds import FAILED_VALUE
 from dovetail.errors import DovetailError
@@ -14,6 +15,10 @@ _SUBNET_FIELDS: Final = {"nodes": "vpc.existing.subnets", "control-plane": "vpc.
 """Name of a subnet selection → field of cluster.yaml."""
 _MAX_KUBELET_SKEW: Final = 3
 """Minor versions by which Kubernetes allows a kubelet to be older than the API server."""
+
+
+_NETWORK_FIELDS: Final = {"IpFamily": "ipFamily", "ServiceIpv4Cidr": "serviceCidr"}
+"""Property of the cluster's network configuration → field of cluster.yaml."""
 
 
 class SubnetError(DovetailError):
@@ -26,6 +31,10 @@ class VersionError(DovetailError):
 
 class AccessModeError(DovetailError):
     """EKS cannot change from access entries back to aws-auth."""
+
+
+class EncryptionError(DovetailError):
+    """EKS cannot turn the encryption of Secrets off, or change its key."""
 
 
 class ReplacementError(DovetailError):
@@ -47,6 +56,11 @@ def existing_subnet_errors(desired: Sequence[DesiredResource], observed: Observe
     errors: list[str] = []
     selections = [resource for resource in desired if resource.kind == "subnet-selection"]
     uses_existing_cluster = any(resource.kind == "eks-cluster" and resource.external for resource in desired)
+    ipv6 = any(
+        resource.properties.get("KubernetesNetworkConfig", {}).get("IpFamily") == "ipv6"
+        for resource in desired
+        if resource.kind == "eks-cluster"
+    )
     for number, selection in enumerate(selections):
         current = observed.resources.get(selection.address)
         if current is not None:
@@ -56,11 +70,16 @@ def existing_subnet_errors(desired: Sequence[DesiredResource], observed: Observe
             field = _SUBNET_FIELDS[selection.name]
             messages = _subnet_errors(selection.properties, subnets, for_control_plane)
             errors += [f"{field}: {message}" for message in messages]
+            if ipv6:
+                lacking = [subnet_id for subnet_id, subnet in subnets.items() if not subnet["HasIpv6"]]
+                errors += [
+                    f"{field}: {name} has no IPv6 block; ipFamily: ipv6 requires one" for name in lacking
+                ]
     return errors
 
 
 def _subnet_errors(
-    selection: Mapping[str, Any], subnets: Mapping[str, Mapping[str, str]], for_control_plane: bool
+    selection: Mapping[str, Any], subnets: Mapping[str, Mapping[str, Any]], for_control_plane: bool
 ) -> Iterator[str]:
     for subnet_id in selection.get("Ids", ()):
         if subnet_id not in subnets:
@@ -226,6 +245,47 @@ def validate_access_mode(desired: Sequence[DesiredResource], observed: ObservedS
                 "access.mode: the cluster uses access entries, and EKS cannot change back to aws-auth; "
                 "set entries; nothing was changed"
             )
+
+
+def validate_encryption(desired: Sequence[DesiredResource], observed: ObservedState) -> None:
+    """Raise ``EncryptionError`` if the encryption of Secrets would be turned off or changed."""
+    for resource in desired:
+        current = observed.resources.get(resource.address)
+        if resource.kind != "eks-cluster" or resource.external or current is None:
+            continue
+        running, wanted = _key_arn(current.properties), _key_arn(resource.properties)
+        own = observed.resources.get("kms-key/secrets")
+        own_arn = own.attributes["arn"] if own is not None else ""
+        if wanted == ref("kms-key/secrets", "arn"):
+            wanted = own_arn
+        if not running or wanted == running:
+            continue
+        setting = "true" if running == own_arn else f"{{keyArn: {running}}}"
+        raise EncryptionError(
+            f"secretsEncryption: the cluster encrypts Secrets with {running}; EKS can neither turn that off "
+            f"nor change the key: set it to {setting}; nothing was changed"
+        )
+
+
+def _key_arn(properties: Mapping[str, Any]) -> str:
+    config = properties.get("EncryptionConfig") or [{}]
+    return str(config[0].get("Provider", {}).get("KeyArn", ""))
+
+
+def validate_network_config(desired: Sequence[DesiredResource], observed: ObservedState) -> None:
+    """Raise ``ReplacementError`` if the address family or the Services' block would change."""
+    for resource in desired:
+        current = observed.resources.get(resource.address)
+        if resource.kind != "eks-cluster" or resource.external or current is None:
+            continue
+        running = current.properties.get("KubernetesNetworkConfig") or {}
+        wanted = {"IpFamily": "ipv4", **resource.properties.get("KubernetesNetworkConfig", {})}
+        for name, field in _NETWORK_FIELDS.items():
+            if name in wanted and running.get(name, wanted[name]) != wanted[name]:
+                raise ReplacementError(
+                    f"{field}: the cluster has {running[name]}, and EKS cannot change it to {wanted[name]}; "
+                    "set it back, or create another cluster; nothing was changed"
+                )
 
 
 def validate_foreign_tags(observed: ObservedState) -> None:

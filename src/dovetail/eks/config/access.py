@@ -1,8 +1,8 @@
 """cluster.yaml: access to the cluster, and IAM settings."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from dovetail.eks.config.base import Arn, ConfigModel, Text
 
@@ -54,6 +54,23 @@ class Access(ConfigModel):
     console_roles: list[Text] = Field(
         default=[], description="Names of roles that can view the cluster in the AWS console."
     )
+
+
+class SecretsEncryption(ConfigModel):
+    """Encryption of Kubernetes Secrets with a KMS key; EKS cannot turn it off again."""
+
+    key_arn: Arn | None = Field(
+        default=None, description="ARN of an existing key; by default a key is created, with rotation."
+    )
+
+
+def _from_switch(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
+
+
+SecretsEncryptionEntry = Annotated[SecretsEncryption | None, BeforeValidator(_from_switch)]
 
 
 class NodeRole(ConfigModel):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from dovetail.eks.config.base import ConfigModel, KubeName, Text
 
@@ -51,6 +51,27 @@ class Addon(ConfigModel):
     )
 
 
+class AddonRole(ConfigModel):
+    """The IAM role of an EKS add-on's service account."""
+
+    service_account: KubeName | None = Field(
+        default=None, description="The service account; known for the add-ons of AWS."
+    )
+    namespace: KubeName | None = Field(default=None, description="kube-system by default.")
+    policies: list[Text] | None = Field(
+        default=None, description="ARNs of policies, or names of AWS managed ones; known for some add-ons."
+    )
+    statements: list[dict[str, Any]] = Field(default=[], description="IAM statements of its own policy.")
+
+
+class EksAddon(Addon):
+    """An EKS add-on by its name in EKS."""
+
+    role: AddonRole | None = Field(
+        default=None, description="Its role; by default that which AWS recommends, if it is known here."
+    )
+
+
 class ChartAddon(Addon):
     """An add-on that Helm installs."""
 
@@ -65,11 +86,18 @@ def _from_switch(value: Any) -> Any:
 
 
 _Eks = Annotated[Addon, BeforeValidator(_from_switch)]
+_AnyEks = Annotated[EksAddon, BeforeValidator(_from_switch)]
 _Chart = Annotated[ChartAddon, BeforeValidator(_from_switch)]
 
 
 class Addons(ConfigModel):
-    """Add-ons by name; ``name: true`` enables one with its defaults."""
+    """Add-ons by name; ``name: true`` enables one with its defaults.
+
+    A name that is no field here is that of an EKS add-on: aws-ebs-csi-driver.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, _AnyEks] = Field(init=False)
 
     vpc_cni: _Eks = Field(default_factory=Addon, alias="vpc-cni")
     coredns: _Eks = Field(default_factory=Addon)
@@ -87,6 +115,11 @@ class Addons(ConfigModel):
         alias="node-termination-handler",
         description="Conflicts with the controller's interruption queue: both would drain nodes.",
     )
+
+    @property
+    def others(self) -> dict[str, EksAddon]:
+        """The EKS add-ons that have no field of their own, by name."""
+        return dict(self.__pydantic_extra__ or {})
 
 
 class Logging(ConfigModel):

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from dovetail.eks.config.access import Access, AccountId, Iam
+from dovetail.eks.config.access import Access, AccountId, Iam, SecretsEncryptionEntry
 from dovetail.eks.config.addons import Addons, Controller, Logging
 from dovetail.eks.config.base import ConfigModel, Text
 from dovetail.eks.config.network import Endpoint, Ingress, NodeSecurityGroup, Vpc
@@ -23,12 +23,27 @@ class ClusterConfig(ConfigModel):
         default=None, description="The AWS account; if set, credentials of other accounts are rejected."
     )
     version: str = Field(pattern=r"^1\.[0-9]+$", description="Kubernetes version, in quotes: '1.33'.")
+    support: Literal["standard", "extended"] | None = Field(
+        default=None,
+        description="At the end of a version's standard support, EKS upgrades the control plane (standard), "
+        "or bills six times the price (extended, EKS's default).",
+    )
     tags: dict[Text, str] = Field(default={}, description="Tags of all resources that are created.")
     vpc: Vpc | None = Field(default=None, description="The network; a new VPC by default.")
+    ip_family: Literal["ipv4", "ipv6"] = Field(
+        default="ipv4",
+        description="Addresses of pods and Services; EKS cannot change it later. A new VPC gets IPv6 blocks.",
+    )
+    service_cidr: str | None = Field(
+        default=None, description="IPv4 block of Services; chosen by EKS by default, and not changed later."
+    )
     endpoint: Endpoint = Field(default_factory=Endpoint)
     ingress: list[Ingress] = Field(default=[], description="Additional traffic that nodes accept.")
     node_security_group: NodeSecurityGroup = Field(default_factory=NodeSecurityGroup)
     logging: Logging = Field(default_factory=Logging)
+    secrets_encryption: SecretsEncryptionEntry = Field(
+        default=None, description="Encrypt Kubernetes Secrets with a KMS key: true, or a map with keyArn."
+    )
     home: ControllerCompute = Field(
         description="Where the controller runs: a kind, or a map with kind and settings."
     )

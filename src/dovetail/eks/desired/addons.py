@@ -2,15 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from dovetail.eks.config.addons import Addon, ChartAddon
+import msgspec
+
+from dovetail.codec.text.suggestions import suggest
+from dovetail.eks.config.addons import Addon, Addons, ChartAddon, EksAddon
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
-from dovetail.eks.desired.charts import ADDONS, Chart
+from dovetail.eks.config.nodepools import NodeClassConfig
+from dovetail.eks.desired.charts import ADDONS, EKS_ADDONS, Chart
+from dovetail.eks.desired.iam_roles import addon_identity, has_windows_node_groups, pod_identity_association
 from dovetail.eks.desired.names import CONTROLLER_TAINT, Names, nodepool_addresses
-from dovetail.eks.desired.node_groups import compute_addresses, fargate_namespaces
+from dovetail.eks.desired.node_groups import compute_addresses, fargate_namespaces, gpu_notes
+from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource
+
+POD_IDENTITY_AGENT: Final = "eks-pod-identity-agent"
 
 
 def desired_addons(
@@ -19,12 +27,27 @@ def desired_addons(
     """Yield all enabled add-ons; ``newest_versions`` are for those without a version."""
     for name, addon in enabled_eks_addons(config):
         yield _eks_addon(name, addon, addon.version or newest_versions.get(name), config, names)
+    for name, addon in config.addons.others.items():
+        if addon.enabled:
+            yield from _other_eks_addon(
+                name, addon, addon.version or newest_versions.get(name), config, names
+            )
     for name, chart in enabled_chart_addons(config):
         yield _helm_release(name, chart, config)
 
 
+def file_notes(config: ClusterConfig) -> Iterator[str]:
+    """Yield what the user of a file should know: add-ons that may be mistyped, GPUs."""
+    yield from gpu_notes(config)
+    fields = {field.alias or name for name, field in Addons.model_fields.items()}
+    for name in config.addons.others:
+        hint = suggest(name, sorted({*EKS_ADDONS, *fields}))
+        if name not in EKS_ADDONS and hint:
+            yield f"addons.{name}: is taken as the name of an EKS add-on that is not known here{hint}"
+
+
 def enabled_eks_addons(config: ClusterConfig) -> Iterator[tuple[str, Addon]]:
-    """Yield the enabled EKS add-ons; an existing cluster keeps those it has."""
+    """Yield the enabled EKS add-ons with a field; an existing cluster keeps those it has."""
     addons = config.addons
     set_fields = addons.model_fields_set
     for field, name, addon in (
@@ -38,7 +61,7 @@ def enabled_eks_addons(config: ClusterConfig) -> Iterator[tuple[str, Addon]]:
     if agent is None and not config.uses_irsa and not isinstance(config.home, ExistingCluster):
         agent = Addon()
     if agent is not None and agent.enabled:
-        yield "eks-pod-identity-agent", agent
+        yield POD_IDENTITY_AGENT, agent
 
 
 def enabled_chart_addons(config: ClusterConfig) -> Iterator[tuple[str, ChartAddon]]:
@@ -52,13 +75,14 @@ def enabled_chart_addons(config: ClusterConfig) -> Iterator[tuple[str, ChartAddo
 def system_addresses(config: ClusterConfig) -> tuple[str, ...]:
     """Return the prerequisites of other software: compute, DNS, Pod Identity agent."""
     dns = [f"eks-addon/{name}" for name, _ in enabled_eks_addons(config) if name == "coredns"]
-    agent = [f"eks-addon/{name}" for name, _ in enabled_eks_addons(config) if name.endswith("-agent")]
+    agent = [f"eks-addon/{name}" for name, _ in enabled_eks_addons(config) if name == POD_IDENTITY_AGENT]
     return (*compute_addresses(config), *dns, *agent)
 
 
 def unpinned_addons(config: ClusterConfig) -> list[str]:
     """Return the enabled EKS add-ons that have no version in the file."""
-    return [name for name, addon in enabled_eks_addons(config) if addon.version is None]
+    others = ((name, addon) for name, addon in config.addons.others.items() if addon.enabled)
+    return [name for name, addon in (*enabled_eks_addons(config), *others) if addon.version is None]
 
 
 def _eks_addon(
@@ -71,7 +95,12 @@ def _eks_addon(
     }
     if version is not None:
         properties["AddonVersion"] = version
-    values = {**(_dns_values(config) if name == "coredns" else {}), **addon.values}
+    defaults: dict[str, Any] = {}
+    if name == "coredns":
+        defaults = _dns_values(config)
+    elif name == "vpc-cni" and _has_windows_nodes(config):
+        defaults = {"enableWindowsIpam": "true"}
+    values = {**defaults, **addon.values}
     if values:
         properties["ConfigurationValues"] = json.dumps(values, sort_keys=True)
     return DesiredResource(
@@ -81,6 +110,36 @@ def _eks_addon(
         # CoreDNS pods need nodes. The other add-ons run on each node and must exist before.
         depends_on=compute_addresses(config) if name == "coredns" else (),
     )
+
+
+def _other_eks_addon(
+    name: str, addon: EksAddon, version: str | None, config: ClusterConfig, names: Names
+) -> Iterator[DesiredResource]:
+    """Yield an add-on that pods of the cluster use, and the association with its role."""
+    resource = _eks_addon(name, addon, version, config, names)
+    properties: dict[str, Any] = dict(resource.properties)
+    # Their pods may need nodes that only the controller launches.
+    dependencies = [*nodepool_addresses(config)]
+    identity, role = addon_identity(name, addon), names.addon_role(name)
+    if identity is not None and config.uses_irsa:
+        properties["ServiceAccountRoleArn"] = ref(f"iam-role/{role}", "arn")
+        if getattr(config.home, "oidc_provider", "create") == "create":
+            dependencies.append(f"oidc-provider/{names.cluster}")
+    elif identity is not None:
+        association = pod_identity_association(names, identity.namespace, identity.service_account, role)
+        yield association
+        # Pods get the role only if the association exists when they start.
+        dependencies.append(association.address)
+    yield msgspec.structs.replace(resource, properties=properties, depends_on=tuple(dependencies))
+
+
+def _has_windows_nodes(config: ClusterConfig) -> bool:
+    """Return True if the VPC CNI must assign addresses to pods on Windows nodes."""
+    images = [
+        entry.image if isinstance(entry, NodeClassConfig) else str(entry.get("spec", {}))
+        for entry in config.node_classes
+    ]
+    return has_windows_node_groups(config) or any("windows" in image.lower() for image in images)
 
 
 def _dns_values(config: ClusterConfig) -> dict[str, Any]:

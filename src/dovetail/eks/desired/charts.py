@@ -1,4 +1,4 @@
-"""Sources and tested versions of the charts of add-ons and controllers."""
+"""Charts of add-ons and controllers, and the EKS add-ons that are known here."""
 
 from typing import Final
 
@@ -52,3 +52,32 @@ CONTROLLER_CHARTS: Final = frozenset(
 """Names of the charts of controllers."""
 CHARTS_WITH_CRDS: Final = frozenset({"keda", "vpa"})
 """Names of charts whose CRDs can have objects of the user."""
+
+
+class EksAddonFacts(msgspec.Struct, frozen=True):
+    """The service account of an EKS add-on, and the managed policies it needs."""
+
+    service_account: str = ""
+    policies: tuple[str, ...] = ()
+    namespace: str = "kube-system"
+
+
+EKS_ADDONS: Final[dict[str, EksAddonFacts]] = {
+    "amazon-cloudwatch-observability": EksAddonFacts(
+        "cloudwatch-agent", ("CloudWatchAgentServerPolicy", "AWSXrayWriteOnlyAccess"), "amazon-cloudwatch"
+    ),
+    "aws-ebs-csi-driver": EksAddonFacts("ebs-csi-controller-sa", ("service-role/AmazonEBSCSIDriverPolicy",)),
+    "aws-efs-csi-driver": EksAddonFacts("efs-csi-controller-sa", ("service-role/AmazonEFSCSIDriverPolicy",)),
+    "aws-fsx-csi-driver": EksAddonFacts("fsx-csi-controller-sa", ("AmazonFSxFullAccess",)),
+    # Its policy names the buckets.
+    "aws-mountpoint-s3-csi-driver": EksAddonFacts("s3-csi-driver-sa"),
+    "adot": EksAddonFacts(),
+    "aws-guardduty-agent": EksAddonFacts(),
+    "aws-secrets-store-csi-driver-provider": EksAddonFacts(),
+    "cert-manager": EksAddonFacts(),
+    "eks-node-monitoring-agent": EksAddonFacts(),
+    "external-dns": EksAddonFacts("external-dns", ("AmazonRoute53FullAccess",), "external-dns"),
+    "prometheus-node-exporter": EksAddonFacts(),
+    "snapshot-controller": EksAddonFacts(),
+}
+"""EKS add-ons without a field in cluster.yaml; others are accepted too."""

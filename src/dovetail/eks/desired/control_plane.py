@@ -1,31 +1,33 @@
 """Desired EKS cluster: control plane, logs and access."""
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any, Final
 
-from dovetail.eks.config.access import PrincipalEntry
+from dovetail.eks.config.access import PrincipalEntry, SecretsEncryption
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.iam_roles import node_role_arn, node_role_name, shared_node_role
 from dovetail.eks.desired.names import DISCOVERY, Names, uses_existing_cluster
-from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
+from dovetail.eks.desired.network import Network
 from dovetail.eks.iam.documents import arn
 from dovetail.eks.plan.references import aws_ref, ref
 from dovetail.eks.plan.resource import DesiredResource
+from dovetail.eks.prices import KMS_KEY_MONTHLY_USD, control_plane_cost
 
-CONTROL_PLANE_USD: Final = 0.10
-"""US dollars per hour."""
 ADMIN_GROUP: Final = "system:masters"
 ADMIN_POLICY: Final = "AmazonEKSClusterAdminPolicy"
 
 
-def desired_control_plane(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
+def desired_control_plane(
+    config: ClusterConfig, names: Names, network: Network, today: date | None
+) -> Iterator[DesiredResource]:
     """Yield the cluster and the resources that belong to it alone."""
     if uses_existing_cluster(config):
         yield DesiredResource(
             kind="eks-cluster", name=names.cluster, properties={"Name": names.cluster}, external=True
         )
     else:
-        yield from _cluster_resources(config, names, network)
+        yield from _cluster_resources(config, names, network, today)
     creates_provider = config.uses_irsa and getattr(config.home, "oidc_provider", "create") == "create"
     if creates_provider:
         yield DesiredResource(
@@ -36,7 +38,9 @@ def desired_control_plane(config: ClusterConfig, names: Names, network: Network)
         )
 
 
-def _cluster_resources(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
+def _cluster_resources(
+    config: ClusterConfig, names: Names, network: Network, today: date | None
+) -> Iterator[DesiredResource]:
     dependencies: list[str] = []
     logs = f"/aws/eks/{names.cluster}/cluster"
     if config.logging.types:
@@ -48,6 +52,9 @@ def _cluster_resources(config: ClusterConfig, names: Names, network: Network) ->
             properties={"LogGroupName": logs, "RetentionInDays": config.logging.retention_days},
             purpose="logs of the control plane",
         )
+    encryption = config.secrets_encryption
+    if encryption is not None and encryption.key_arn is None:
+        yield from _secrets_key(names)
     endpoint = config.endpoint
     vpc_config: dict[str, Any] = {
         "SubnetIds": network.control_plane,
@@ -56,6 +63,9 @@ def _cluster_resources(config: ClusterConfig, names: Names, network: Network) ->
     }
     if endpoint.public:
         vpc_config["PublicAccessCidrs"] = endpoint.public_cidrs or ["0.0.0.0/0"]
+    cost = control_plane_cost(
+        config.version, region=config.region, today=today, upgrades_automatically=config.support == "standard"
+    )
     yield DesiredResource(
         kind="eks-cluster",
         name=names.cluster,
@@ -73,12 +83,44 @@ def _cluster_resources(config: ClusterConfig, names: Names, network: Network) ->
             },
             # We install EKS add-ons instead: with versions and settings of our choice.
             "BootstrapSelfManagedAddons": False,
+            **_network_config(config),
+            **({"EncryptionConfig": [_encryption_config(encryption)]} if encryption else {}),
+            **({"UpgradePolicy": {"SupportType": config.support.upper()}} if config.support else {}),
         },
         tags={DISCOVERY: names.cluster},
         depends_on=tuple(dependencies),
-        monthly_usd=HOURS_PER_MONTH * CONTROL_PLANE_USD,
+        monthly_usd=cost.monthly_usd,
+        cost_note=cost.note,
         purpose="the control plane",
     )
+
+
+def _network_config(config: ClusterConfig) -> dict[str, Any]:
+    settings = {"ServiceIpv4Cidr": config.service_cidr} if config.service_cidr else {}
+    if config.ip_family != "ipv4":
+        settings["IpFamily"] = config.ip_family
+    return {"KubernetesNetworkConfig": settings} if settings else {}
+
+
+def _secrets_key(names: Names) -> Iterator[DesiredResource]:
+    yield DesiredResource(
+        kind="kms-key",
+        name="secrets",
+        properties={"Description": f"Secrets of EKS cluster {names.cluster}", "EnableKeyRotation": True},
+        monthly_usd=KMS_KEY_MONTHLY_USD,
+        purpose="encrypts Secrets",
+    )
+    alias = names.key_alias
+    yield DesiredResource(
+        kind="kms-alias",
+        name=alias,
+        properties={"AliasName": alias, "TargetKeyId": ref("kms-key/secrets", "id")},
+    )
+
+
+def _encryption_config(encryption: SecretsEncryption) -> dict[str, Any]:
+    key = encryption.key_arn or ref("kms-key/secrets", "arn")
+    return {"Resources": ["secrets"], "Provider": {"KeyArn": key}}
 
 
 def needs_node_access(config: ClusterConfig, names: Names) -> bool:

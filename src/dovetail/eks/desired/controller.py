@@ -7,6 +7,7 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
 from dovetail.eks.desired.addons import system_addresses
 from dovetail.eks.desired.charts import CONTROLLERS, Chart
+from dovetail.eks.desired.iam_roles import pod_identity_association
 from dovetail.eks.desired.names import CONTROLLER_TAINT, Names, release_name, service_account_name
 from dovetail.eks.desired.network import Network
 from dovetail.eks.plan.references import aws_ref, ref
@@ -54,20 +55,6 @@ def desired_controller(config: ClusterConfig, names: Names, network: Network) ->
         ),
         depends_on=tuple(dependencies),
         purpose="the controller",
-    )
-
-
-def pod_identity_association(names: Names, namespace: str, account: str, role: str) -> DesiredResource:
-    """Return the Pod Identity association of a service account with a role."""
-    return DesiredResource(
-        kind="pod-identity-association",
-        name=f"{namespace}/{account}",
-        properties={
-            "ClusterName": names.cluster_ref("name"),
-            "Namespace": namespace,
-            "ServiceAccount": account,
-            "RoleArn": ref(f"iam-role/{role}", "arn"),
-        },
     )
 
 

@@ -1,6 +1,7 @@
 """Desired state: every resource that a cluster.yaml asks for; a pure function."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -33,13 +34,18 @@ from dovetail.model.frozen import FrozenDict
 
 
 def desired_state(
-    config: ClusterConfig, catalog: Catalog | None = None, *, addon_versions: Mapping[str, str] = FrozenDict()
+    config: ClusterConfig,
+    catalog: Catalog | None = None,
+    *,
+    addon_versions: Mapping[str, str] = FrozenDict(),
+    today: date | None = None,
 ) -> tuple[DesiredResource, ...]:
     """Return every resource that a cluster.yaml asks for, dependencies first.
 
     AWS is not called; the same input always gives the same resources.
     ``addon_versions`` are the newest versions of EKS add-ons that fit the cluster;
     without them, EKS chooses the version of an add-on that the file does not pin.
+    ``today`` decides on the cost of the control plane: EKS raises it after standard support.
     """
     region = get_region(config, catalog or bundled_catalog())
     names = Names.from_config(config)
@@ -48,7 +54,7 @@ def desired_state(
     if not (uses_existing_cluster(config) and config.vpc is None):
         resources.extend(desired_network(config, names, region))
     resources.extend(RoleBuilder(config, names).build())
-    resources.extend(desired_control_plane(config, names, network))
+    resources.extend(desired_control_plane(config, names, network, today))
     resources.extend(desired_security_groups(config, names, network))
     resources.extend(desired_access(config, names))
     if config.controller.interruption_queue:

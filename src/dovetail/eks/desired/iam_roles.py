@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
+from dovetail.eks.config.addons import AddonRole, EksAddon
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import (
     ControllerFargate,
@@ -10,6 +13,7 @@ from dovetail.eks.config.node_groups import (
     ExistingCluster,
     ServiceAccount,
 )
+from dovetail.eks.desired.charts import EKS_ADDONS, EksAddonFacts
 from dovetail.eks.desired.names import Names, service_account_name, uses_existing_cluster
 from dovetail.eks.iam.controller_policies import controller_policies
 from dovetail.eks.iam.documents import (
@@ -21,9 +25,19 @@ from dovetail.eks.iam.documents import (
     service_account_trust_policy,
     service_trust_policy,
 )
-from dovetail.eks.iam.other_policies import console_policy, ssm_node_policy
+from dovetail.eks.iam.other_policies import console_policy, ipv6_cni_policy, ssm_node_policy
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource
+
+
+class AddonIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The service account of an EKS add-on, and what its role allows."""
+
+    namespace: str
+    service_account: str
+    policies: tuple[str, ...]
+    statements: tuple[dict[str, Any], ...]
+
 
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",
@@ -54,8 +68,45 @@ def node_role_arn(config: ClusterConfig, names: Names) -> str:
 
 
 def has_node_groups(config: ClusterConfig) -> bool:
-    """Return True if the file has managed node groups."""
-    return isinstance(config.home, ControllerNodeGroup) or bool(config.node_groups)
+    """Return True if the file has managed node groups that run Linux."""
+    is_linux = any(not group.is_windows for group in config.node_groups)
+    return isinstance(config.home, ControllerNodeGroup) or is_linux
+
+
+def has_windows_node_groups(config: ClusterConfig) -> bool:
+    """Return True if the file has managed node groups that run Windows."""
+    return any(group.is_windows for group in config.node_groups)
+
+
+def pod_identity_association(names: Names, namespace: str, account: str, role: str) -> DesiredResource:
+    """Return the Pod Identity association of a service account with a role."""
+    return DesiredResource(
+        kind="pod-identity-association",
+        name=f"{namespace}/{account}",
+        properties={
+            "ClusterName": names.cluster_ref("name"),
+            "Namespace": namespace,
+            "ServiceAccount": account,
+            "RoleArn": ref(f"iam-role/{role}", "arn"),
+        },
+    )
+
+
+def addon_identity(name: str, addon: EksAddon) -> AddonIdentity | None:
+    """Return the service account and policies of an add-on; None if it needs no role."""
+    facts = EKS_ADDONS.get(name, EksAddonFacts())
+    role = addon.role or AddonRole()
+    policies = list(facts.policies) if role.policies is None else role.policies
+    if not policies and not role.statements:
+        return None
+    return AddonIdentity(
+        namespace=role.namespace or facts.namespace,
+        service_account=role.service_account or facts.service_account,
+        policies=tuple(
+            policy if policy.startswith("arn:") else aws_managed_policy(policy) for policy in policies
+        ),
+        statements=tuple(role.statements),
+    )
 
 
 class RoleBuilder:
@@ -89,14 +140,27 @@ class RoleBuilder:
                 aws_managed_policy("AmazonEKSVPCResourceController"),
             ]
             yield self._role(names.cluster_role, service_trust_policy("eks"), policies, "control plane")
+        if config.ip_family == "ipv6" and not uses_existing_cluster(config):
+            external = [config.iam.node_role.arn.rpartition("/")[2]] if config.iam.node_role.arn else []
+            yield self._policy(
+                names.ipv6_policy,
+                ipv6_cni_policy(),
+                "the network plugin assigns IPv6 addresses",
+                roles=external,
+            )
         if has_node_groups(config):
             yield self._node_role(names.node_group_role, "node groups")
+        if has_windows_node_groups(config):
+            yield self._node_role(names.windows_node_group_role, "Windows node groups")
         yield from self._node_resources()
         if isinstance(config.home, ControllerFargate):
             yield self._fargate_role()
         yield from self._controller_resources()
         for account in config.service_accounts:
             yield from self._service_account_resources(account)
+        for addon_name, addon in config.addons.others.items():
+            if addon.enabled:
+                yield from self._addon_resources(addon_name, addon)
         if config.access.console_roles:
             yield self._policy(
                 f"{names.prefix}-console",
@@ -120,6 +184,8 @@ class RoleBuilder:
 
     def _node_role(self, name: str, purpose: str) -> DesiredResource:
         policies = [aws_managed_policy(policy) for policy in NODE_POLICIES]
+        if self._config.ip_family == "ipv6" and not uses_existing_cluster(self._config):
+            policies.append(ref(f"iam-policy/{self._names.ipv6_policy}", "arn"))
         all_policies = [*policies, *self._config.iam.node_role.policies]
         return self._role(name, service_trust_policy("ec2"), all_policies, purpose)
 
@@ -162,6 +228,17 @@ class RoleBuilder:
         yield self._pod_role(
             name, account.namespace, account.name, attached, f"pods of {account.namespace}/{account.name}"
         )
+
+    def _addon_resources(self, addon_name: str, addon: EksAddon) -> Iterator[DesiredResource]:
+        identity = addon_identity(addon_name, addon)
+        if identity is None:
+            return
+        name, purpose = self._names.addon_role(addon_name), f"pods of the add-on {addon_name}"
+        attached = list(identity.policies)
+        if identity.statements:
+            yield self._policy(name, document(*identity.statements), purpose)
+            attached.append(ref(f"iam-policy/{name}", "arn"))
+        yield self._pod_role(name, identity.namespace, identity.service_account, attached, purpose)
 
     def _pod_role(
         self, name: str, namespace: str, account: str, policies: Sequence[str], purpose: str

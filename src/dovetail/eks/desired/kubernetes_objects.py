@@ -9,8 +9,13 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import ControllerFargate
 from dovetail.eks.desired.addons import system_addresses
 from dovetail.eks.desired.control_plane import ADMIN_GROUP, needs_node_access, principal_arn
-from dovetail.eks.desired.controller import REGIONAL_STS, ROLE_ARN, pod_identity_association
-from dovetail.eks.desired.iam_roles import has_node_groups, node_role_name
+from dovetail.eks.desired.controller import REGIONAL_STS, ROLE_ARN
+from dovetail.eks.desired.iam_roles import (
+    has_node_groups,
+    has_windows_node_groups,
+    node_role_name,
+    pod_identity_association,
+)
 from dovetail.eks.desired.names import (
     Names,
     nodepool_addresses,
@@ -123,6 +128,9 @@ def _aws_auth(config: ClusterConfig, names: Names) -> dict[str, Any]:
     roles: list[dict[str, Any]] = []
     if has_node_groups(config):
         roles.append(_node_mapping(_role_without_path(names.node_group_role)))
+    if has_windows_node_groups(config):
+        mapping = _node_mapping(_role_without_path(names.windows_node_group_role))
+        roles.append({**mapping, "groups": [*_NODE_GROUPS, "eks:kube-proxy-windows"]})
     if needs_node_access(config, names):
         given = config.iam.node_role.arn
         node_role = _without_path(given) if given else _role_without_path(node_role_name(config, names))

@@ -52,6 +52,10 @@ class Names(msgspec.Struct, frozen=True):
         return f"{self.prefix}-node-group"
 
     @property
+    def windows_node_group_role(self) -> str:
+        return f"{self.prefix}-node-group-windows"
+
+    @property
     def fargate_role(self) -> str:
         return f"{self.prefix}-fargate"
 
@@ -64,6 +68,14 @@ class Names(msgspec.Struct, frozen=True):
 
     def service_account_role(self, namespace: str, name: str) -> str:
         return f"{self.prefix}-{namespace}-{name}"
+
+    def addon_role(self, addon: str) -> str:
+        return f"{self.prefix}-{addon}"
+
+    @property
+    def ipv6_policy(self) -> str:
+        """Policy of nodes whose network plugin assigns IPv6 addresses."""
+        return f"{self.prefix}-cni-ipv6"
 
     @property
     def endpoint_security_group(self) -> str:
@@ -78,6 +90,11 @@ class Names(msgspec.Struct, frozen=True):
     def ingress_security_group(self) -> str:
         """Security group of managed node groups with the rules of ``ingress``."""
         return f"{self.cluster}-ingress"
+
+    @property
+    def key_alias(self) -> str:
+        """Alias of the KMS key that encrypts Secrets."""
+        return f"alias/dovetail/{self.cluster}"
 
     @property
     def cluster_address(self) -> str:

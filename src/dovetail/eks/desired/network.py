@@ -11,15 +11,12 @@ from dovetail.eks.desired.names import DISCOVERY, Names
 from dovetail.eks.desired.zones import private_cidrs, public_cidrs, select_zones
 from dovetail.eks.plan.references import aws_ref, ref
 from dovetail.eks.plan.resource import DesiredResource
+from dovetail.eks.prices import HOURS_PER_MONTH, PUBLIC_ADDRESS_USD, interface_endpoint_cost, nat_gateway_cost
 from dovetail.model.cloud.ec2_catalog import Region
 from dovetail.model.cloud.partitions import endpoint_service_prefix
 
 ALL_ADDRESSES: Final = "0.0.0.0/0"
-HOURS_PER_MONTH: Final = 730
-# US dollars per hour.
-NAT_USD: Final = 0.045
-ADDRESS_USD: Final = 0.005
-ENDPOINT_USD: Final = 0.01
+ALL_IPV6_ADDRESSES: Final = "::/0"
 PRIVATE_SERVICES: Final = "s3 ec2 ecr.api ecr.dkr sts ssm sqs eks eks-auth logs elasticloadbalancing".split()
 """Services that nodes and the controller call; IAM and Pricing have no endpoint."""
 _PUBLIC_SUBNET_TAGS: Final = {"kubernetes.io/role/elb": "1"}
@@ -60,6 +57,8 @@ def network_settings(config: ClusterConfig, region: Region) -> Network:
             prerequisites.append("security-group-rule/endpoints-https")
         if not is_isolated:
             prerequisites.extend(f"route/private-{zone}" for zone in zones)
+            if config.ip_family == "ipv6":
+                prerequisites.extend(f"route/private-{zone}-ipv6" for zone in zones)
         prerequisites.extend(f"route-table-association/private-{zone}" for zone in zones)
         return Network(
             vpc=ref("vpc/main", "id"),
@@ -83,7 +82,7 @@ def desired_network(config: ClusterConfig, names: Names, region: Region) -> Iter
         yield from _existing_resources(existing, names)
         return
     vpc = with_required_endpoints((config.vpc.create if config.vpc else None) or CreatedVpc())
-    yield from _vpc_resources(vpc, names, region)
+    yield from _vpc_resources(vpc, names, region, ipv6=config.ip_family == "ipv6")
 
 
 def _existing_resources(existing: ExistingVpc, names: Names) -> Iterator[DesiredResource]:
@@ -114,7 +113,7 @@ def _existing_resources(existing: ExistingVpc, names: Names) -> Iterator[Desired
                 )
 
 
-def _vpc_resources(vpc: CreatedVpc, names: Names, region: Region) -> Iterator[DesiredResource]:
+def _vpc_resources(vpc: CreatedVpc, names: Names, region: Region, *, ipv6: bool) -> Iterator[DesiredResource]:
     vpc_id, zones = ref("vpc/main", "id"), select_zones(vpc, region)
     shared = {f"kubernetes.io/cluster/{names.cluster}": "shared"}
     yield DesiredResource(
@@ -123,21 +122,38 @@ def _vpc_resources(vpc: CreatedVpc, names: Names, region: Region) -> Iterator[De
         properties={"CidrBlock": vpc.cidr, "EnableDnsHostnames": True, "EnableDnsSupport": True},
         tags=shared,
     )
+    if ipv6:
+        yield DesiredResource(
+            kind="vpc-ipv6-block",
+            name="main",
+            properties={"VpcId": vpc_id, "AmazonProvidedIpv6CidrBlock": True},
+            purpose="IPv6 addresses of nodes and pods",
+        )
     for zone, block in zip(zones, private_cidrs(vpc, len(zones)), strict=False):
         tags = {**shared, "kubernetes.io/role/internal-elb": "1", DISCOVERY: names.cluster}
-        yield _subnet(f"private-{zone}", block, zone, region.name, tags)
+        yield _subnet(f"private-{zone}", block, zone, region.name, tags, ipv6=ipv6)
         yield _route_table(f"private-{zone}")
         yield _route_table_association(f"private-{zone}", f"private-{zone}")
     if vpc.nat is not Nat.NONE:
-        yield from _internet_access(vpc, zones, region.name, shared)
+        yield from _internet_access(vpc, zones, region.name, shared, ipv6=ipv6)
+        if ipv6:
+            yield from _ipv6_access(zones)
     for service in vpc.endpoints:
         yield _vpc_endpoint(service, vpc_id, zones, names, region.name)
     if any(service not in _GATEWAY_SERVICES for service in vpc.endpoints):
         yield from _endpoint_group(names, vpc_id, vpc.cidr)
 
 
-def _subnet(name: str, block: str, zone: str, region: str, tags: dict[str, str]) -> DesiredResource:
+def _subnet(
+    name: str, block: str, zone: str, region: str, tags: dict[str, str], *, ipv6: bool
+) -> DesiredResource:
     public = name.startswith("public-")
+    properties_for_ipv6: dict[str, Any] = {}
+    if ipv6:
+        # By the zone's letter, so that a zone that is added changes no other subnet.
+        number = ord(zone[-1]) - ord("a") + (128 if public else 0)
+        block_ref = ref("vpc-ipv6-block/main", f"subnet-{number}")
+        properties_for_ipv6 = {"Ipv6CidrBlock": block_ref, "AssignIpv6AddressOnCreation": True}
     return DesiredResource(
         kind="subnet",
         name=name,
@@ -146,6 +162,7 @@ def _subnet(name: str, block: str, zone: str, region: str, tags: dict[str, str])
             "CidrBlock": block,
             "AvailabilityZone": aws_ref("region") + zone.removeprefix(region),
             "MapPublicIpOnLaunch": public,
+            **properties_for_ipv6,
         },
         tags=tags,
     )
@@ -166,8 +183,38 @@ def _route_table_association(subnet: str, table: str) -> DesiredResource:
     )
 
 
+def _ipv6_access(zones: list[str]) -> Iterator[DesiredResource]:
+    """Yield the IPv6 routes: nodes are not reachable from the internet."""
+    yield DesiredResource(
+        kind="egress-only-gateway",
+        name="main",
+        properties={"VpcId": ref("vpc/main", "id")},
+        purpose="internet access over IPv6, from inside only",
+    )
+    for zone in zones:
+        yield DesiredResource(
+            kind="route",
+            name=f"private-{zone}-ipv6",
+            properties={
+                "RouteTableId": ref(f"route-table/private-{zone}", "id"),
+                "DestinationIpv6CidrBlock": ALL_IPV6_ADDRESSES,
+                "EgressOnlyInternetGatewayId": ref("egress-only-gateway/main", "id"),
+            },
+        )
+    yield DesiredResource(
+        kind="route",
+        name="public-ipv6",
+        properties={
+            "RouteTableId": ref("route-table/public", "id"),
+            "DestinationIpv6CidrBlock": ALL_IPV6_ADDRESSES,
+            "GatewayId": ref("internet-gateway/main", "id"),
+        },
+        depends_on=("internet-gateway-attachment/main",),
+    )
+
+
 def _internet_access(
-    vpc: CreatedVpc, zones: list[str], region: str, shared: dict[str, str]
+    vpc: CreatedVpc, zones: list[str], region: str, shared: dict[str, str], *, ipv6: bool
 ) -> Iterator[DesiredResource]:
     attachment = "internet-gateway-attachment/main"
     yield DesiredResource(kind="internet-gateway", name="main")
@@ -188,11 +235,12 @@ def _internet_access(
         depends_on=(attachment,),
     )
     for zone, block in zip(zones, public_cidrs(vpc, len(zones)), strict=False):
-        yield _subnet(f"public-{zone}", block, zone, region, {**shared, **_PUBLIC_SUBNET_TAGS})
+        tags = {**shared, **_PUBLIC_SUBNET_TAGS}
+        yield _subnet(f"public-{zone}", block, zone, region, tags, ipv6=ipv6)
         yield _route_table_association(f"public-{zone}", "public")
     gateways = zones if vpc.nat is Nat.PER_ZONE else zones[:1]
     for zone in gateways:
-        yield from _nat_gateway(zone, attachment)
+        yield from _nat_gateway(zone, attachment, region)
     for zone in zones:
         gateway_zone = zone if vpc.nat is Nat.PER_ZONE else zones[0]
         yield DesiredResource(
@@ -206,13 +254,14 @@ def _internet_access(
         )
 
 
-def _nat_gateway(zone: str, attachment: str) -> Iterator[DesiredResource]:
+def _nat_gateway(zone: str, attachment: str, region: str) -> Iterator[DesiredResource]:
+    cost = nat_gateway_cost(region)
     yield DesiredResource(
         kind="elastic-ip",
         name=zone,
         properties={"Domain": "vpc"},
         depends_on=(attachment,),
-        monthly_usd=HOURS_PER_MONTH * ADDRESS_USD,
+        monthly_usd=HOURS_PER_MONTH * PUBLIC_ADDRESS_USD,
     )
     yield DesiredResource(
         kind="nat-gateway",
@@ -222,7 +271,8 @@ def _nat_gateway(zone: str, attachment: str) -> Iterator[DesiredResource]:
             "AllocationId": ref(f"elastic-ip/{zone}", "allocation-id"),
         },
         depends_on=("route/public",),
-        monthly_usd=HOURS_PER_MONTH * NAT_USD,
+        monthly_usd=cost.monthly_usd,
+        cost_note=cost.note,
         purpose="internet access of private subnets",
     )
 
@@ -242,11 +292,13 @@ def _vpc_endpoint(service: str, vpc_id: str, zones: list[str], names: Names, reg
         "SubnetIds": [ref(f"subnet/private-{zone}", "id") for zone in zones],
         "SecurityGroupIds": [ref(f"security-group/{names.endpoint_security_group}", "id")],
     }
+    cost = interface_endpoint_cost(region, len(zones))
     return DesiredResource(
         kind="vpc-endpoint",
         name=service,
         properties=properties,
-        monthly_usd=HOURS_PER_MONTH * ENDPOINT_USD * len(zones),
+        monthly_usd=cost.monthly_usd,
+        cost_note=cost.note,
         purpose=f"access to {service} without the internet",
     )
 

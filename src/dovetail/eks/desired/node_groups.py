@@ -15,11 +15,12 @@ from dovetail.eks.config.node_groups import (
 )
 from dovetail.eks.desired.iam_roles import node_role_name
 from dovetail.eks.desired.names import CONTROLLER_TAINT, Names
-from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
+from dovetail.eks.desired.network import Network
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource
+from dovetail.eks.prices import HOURS_PER_MONTH
 from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType, Region
-from dovetail.model.cloud.prices import USD, RegionEstimate, currency_of
+from dovetail.model.cloud.prices import USD, currency_of
 
 _TAINT_EFFECTS: Final = {
     "NoSchedule": "NO_SCHEDULE",
@@ -35,6 +36,9 @@ _AMI_TYPES: Final = {
 }
 """AMI type of EKS, by architecture and accelerator."""
 
+
+_ROOT_DEVICES: Final = {"windows": "/dev/sda1", "bottlerocket": "/dev/xvdb", "al2023": "/dev/xvda"}
+"""Operating system → device whose size is set; Bottlerocket has images and logs on its second one."""
 
 _DEFAULT_INSTANCE_TYPES: Final = {
     "amd64": ("m7i.large", "m7a.large", "m6i.large", "m6a.large", "m5.large"),
@@ -133,14 +137,14 @@ def _node_group(
         "ClusterName": names.cluster_ref("name"),
         "NodegroupName": group.name,
         "Version": config.version,
-        "NodeRole": ref(f"iam-role/{names.node_group_role}", "arn"),
+        "NodeRole": ref(f"iam-role/{node_group_role_name(group, names)}", "arn"),
         "Subnets": network.subnets,
         "InstanceTypes": instance_types,
-        "AmiType": _AMI_TYPES[group.architecture, accelerator_of(instance_types, bundled_catalog())],
+        "AmiType": _ami_type(group, accelerator_of(instance_types, bundled_catalog())),
         "CapacityType": group.capacity_type.upper().replace("-", "_"),
         "ScalingConfig": {"MinSize": group.min, "DesiredSize": group.desired, "MaxSize": group.max},
         "Labels": dict(group.labels),
-        "Taints": [_taint(taint) for taint in group.taints],
+        "Taints": [_taint(taint) for taint in group.all_taints],
     }
     if group.max_unavailable_percentage is not None:
         properties["UpdateConfig"] = {"MaxUnavailablePercentage": group.max_unavailable_percentage}
@@ -149,7 +153,7 @@ def _node_group(
         properties["LaunchTemplate"] = {"Id": ref(address, "id"), "Version": ref(address, "version")}
         yield _launch_template(template, group, config, names)
     else:
-        properties["DiskSize"] = group.disk_gib
+        properties["DiskSize"] = group.volume_gib
     yield DesiredResource(
         kind="eks-node-group",
         name=group.name,
@@ -159,6 +163,32 @@ def _node_group(
         monthly_usd=_monthly_usd(group, instance_types[0], config.region),
         purpose="nodes of the controller" if isinstance(group, ControllerNodeGroup) else "permanent nodes",
     )
+
+
+def node_group_role_name(group: NodeGroup, names: Names) -> str:
+    """Return the role of a node group; access entries of Linux and Windows differ by role."""
+    return names.windows_node_group_role if group.is_windows else names.node_group_role
+
+
+def gpu_notes(config: ClusterConfig) -> Iterator[str]:
+    """Yield a note for each node group whose GPUs pods cannot use yet."""
+    for group in config.node_groups:
+        if group.image == "al2023" and accelerator_of(group.instance_types, bundled_catalog()) == "nvidia":
+            yield (
+                f"nodeGroups: pods can request the GPUs of {group.name} once NVIDIA's device plugin runs; "
+                "install its chart, or use image: bottlerocket, which has it"
+            )
+
+
+def _ami_type(group: NodeGroup, accelerator: str | None) -> str:
+    """Return the AMI type of EKS for a group."""
+    if group.is_windows:
+        _, year, edition = group.image.split("-")
+        return f"WINDOWS_{edition.upper()}_{year}_x86_64"
+    if group.image == "bottlerocket":
+        architecture = "ARM_64" if group.architecture == "arm64" else "x86_64"
+        return f"BOTTLEROCKET_{architecture}" + ("_NVIDIA" if accelerator == "nvidia" else "")
+    return _AMI_TYPES[group.architecture, accelerator]
 
 
 def _node_addons(config: ClusterConfig) -> list[str]:
@@ -172,14 +202,6 @@ def _node_addons(config: ClusterConfig) -> list[str]:
         "kube-proxy": "kube_proxy" in desired and addons.kube_proxy.enabled,
     }
     return [f"eks-addon/{name}" for name, is_enabled in enabled_by_name.items() if is_enabled]
-
-
-def cost_estimate(region: str) -> RegionEstimate | None:
-    """Return how the costs of node groups are estimated; None if they are listed for the region."""
-    prices = bundled_prices()
-    if currency_of(region) != USD:
-        return RegionEstimate(region=prices.list_region, factor=1.0, is_assumed=True)
-    return prices.region_estimate(region)
 
 
 def _monthly_usd(group: NodeGroup, instance_type: str, region: str) -> float:
@@ -211,9 +233,9 @@ def _launch_template(name: str, group: NodeGroup, config: ClusterConfig, names: 
                 "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
                 "BlockDeviceMappings": [
                     {
-                        "DeviceName": "/dev/xvda",
+                        "DeviceName": _ROOT_DEVICES[group.image.partition("-")[0]],
                         "Ebs": {
-                            "VolumeSize": group.disk_gib,
+                            "VolumeSize": group.volume_gib,
                             "VolumeType": "gp3",
                             "Encrypted": True,
                             "DeleteOnTermination": True,
@@ -243,5 +265,6 @@ def _fargate_profile(
             "Selectors": [{"Namespace": namespace}],
         },
         depends_on=(*network.prerequisites, *previous),
+        cost_note="Fargate: billed per pod, by its CPU and memory; not included",
         purpose=f"runs pods of {namespace} on Fargate",
     )

@@ -112,7 +112,7 @@ def nodeclass_manifest(
         "securityGroupSelectorTerms": _group_terms(config, names),
         "metadataOptions": {
             "httpEndpoint": "enabled",
-            "httpProtocolIPv6": "disabled",
+            "httpProtocolIPv6": "enabled" if config.ip_family == "ipv6" else "disabled",
             "httpPutResponseHopLimit": entry.hop_limit,
             "httpTokens": "required",
         },

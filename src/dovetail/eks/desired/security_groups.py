@@ -7,7 +7,7 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.network import Ingress
 from dovetail.eks.config.node_groups import ControllerNodeGroup
 from dovetail.eks.desired.names import DISCOVERY, Names, recorded_keys, uses_existing_cluster
-from dovetail.eks.desired.network import Network
+from dovetail.eks.desired.network import ALL_ADDRESSES, ALL_IPV6_ADDRESSES, Network
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource
 
@@ -40,6 +40,9 @@ def desired_security_groups(
     if not creates_node_security_group(config):
         return
     node_group = ref(f"security-group/{names.node_security_group}", "id")
+    egress = [{"IpProtocol": "-1", "CidrIp": ALL_ADDRESSES}]
+    if config.ip_family == "ipv6":
+        egress.append({"IpProtocol": "-1", "CidrIpv6": ALL_IPV6_ADDRESSES})
     yield DesiredResource(
         kind="security-group",
         name=names.node_security_group,
@@ -47,7 +50,7 @@ def desired_security_groups(
             "GroupName": names.node_security_group,
             "GroupDescription": f"Nodes of {names.cluster}",
             "VpcId": network.vpc,
-            "SecurityGroupEgress": [{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}],
+            "SecurityGroupEgress": egress,
         },
         tags=_node_tags(config, names),
         purpose="nodes that NodePools launch",

@@ -1,4 +1,4 @@
-"""Policies of the interruption queue, console users and nodes with SSM."""
+"""Policies of the interruption queue, console users, SSM and IPv6 on nodes."""
 
 from dovetail.eks.iam.documents import VERSION, Document, allow, arn, document
 
@@ -80,4 +80,26 @@ def ssm_node_policy() -> Document:
             ],
             ["*"],
         )
+    )
+
+
+def ipv6_cni_policy() -> Document:
+    """Return a policy that lets the VPC CNI assign IPv6 addresses; AWS has no managed one."""
+    return document(
+        allow(
+            "AllowAssigningAddresses",
+            [
+                "ec2:AssignIpv6Addresses",
+                "ec2:DescribeInstances",
+                "ec2:DescribeTags",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeInstanceTypes",
+            ],
+            ["*"],
+        ),
+        allow(
+            "AllowTaggingInterfaces",
+            ["ec2:CreateTags"],
+            [arn("ec2", "network-interface/*", region="*", account="*")],
+        ),
     )

@@ -9,10 +9,10 @@ import asyncio
 import ssl
 import time
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -45,7 +45,7 @@ _TOKEN_LIFETIME: Final = timedelta(minutes=10)
 
 
 class ApiAccessError(DovetailError):
-    """The API server rejects the AWS credentials."""
+    """The API server rejects the AWS credentials, or is not reachable from here."""
 
 
 class EksTokenCredentials:
@@ -186,6 +186,7 @@ class ApiAccess:
         self._lock = asyncio.Lock()
         self._connection: Connection | None = None
         self._client: DynamicClient | None = None
+        self._network_advice = ""
         self.credentials = EksTokenCredentials(aws.session, cluster=aws.cluster, clock=aws.loop)
 
     async def endpoint(self) -> ApiEndpoint | None:
@@ -194,6 +195,7 @@ class ApiAccess:
         raw = (response or {}).get("cluster") or {}
         if raw.get("status") not in ("ACTIVE", "UPDATING") or not raw.get("endpoint"):
             return None
+        self._network_advice = _network_advice(raw.get("resourcesVpcConfig") or {})
         return ApiEndpoint(raw["endpoint"], raw["certificateAuthority"]["data"])
 
     async def connect(self) -> DynamicClient | None:
@@ -231,7 +233,7 @@ class ApiAccess:
                 "the API server of the cluster", poll, timeout=self._aws.polling.conflict_timeout
             )
         except WaitTimeoutError as error:
-            raise WaitTimeoutError(f"{error} ({reason})") from error
+            raise WaitTimeoutError(f"{error} ({reason}){self._network_advice}") from error
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -255,6 +257,11 @@ class ApiAccess:
             return
         try:
             await self._client.version()
+        except Unavailable as error:
+            if not self._network_advice:
+                raise
+            await self.close()
+            raise ApiAccessError(f"{error}{self._network_advice}") from error
         except Unauthorized as error:
             await self.close()
             raise ApiAccessError(
@@ -282,3 +289,16 @@ class ApiAccess:
             user_agent=f"dovetail/{version('dovetail')}",
             fence=self._fence,
         )
+
+
+def _network_advice(network: Mapping[str, Any]) -> str:
+    """Return where an API server that does not respond can be reached from."""
+    if not network.get("endpointPublicAccess", True):
+        return (
+            "; its endpoint is private: run this command in the VPC, or through a VPN whose networks "
+            "endpoint.vpnCidrs names"
+        )
+    cidrs = network.get("publicAccessCidrs") or ["0.0.0.0/0"]
+    if "0.0.0.0/0" in cidrs:
+        return ""
+    return f"; its endpoint accepts {', '.join(cidrs)} only: add your address to endpoint.publicCidrs"

@@ -146,6 +146,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Assumptions of the plan, and warnings about the file."""
     monthly_usd: float = 0.0
     """Monthly cost of the desired state, without the nodes of the controller."""
+    cost_notes: tuple[str, ...] = ()
+    """Parts of the cost that are left out or estimated."""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -276,6 +278,7 @@ def plan_changes(desired: Iterable[DesiredResource], observed: ObservedState) ->
         missing=tuple(missing),
         unsettled=_unsettled(observed),
         monthly_usd=sum(resource.monthly_usd for resource in ordered),
+        cost_notes=tuple(dict.fromkeys(resource.cost_note for resource in ordered if resource.cost_note)),
     )
 
 

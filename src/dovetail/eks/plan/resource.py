@@ -40,6 +40,8 @@ class DesiredResource(msgspec.Struct, frozen=True, kw_only=True):
     """It exists already: observed and referred to, never created, updated or deleted."""
     monthly_usd: float = 0.0
     """Its own cost in a month of 730 hours, at list price."""
+    cost_note: str = ""
+    """Parts that the cost leaves out or assumes; shown once per plan."""
     purpose: str = ""
     """Purpose in a few words; shown in the plan."""
 

@@ -97,6 +97,8 @@ def _kind(
 
 
 _ID: Final = {"id": ("", "id")}
+IPV6_SUBNET_NUMBERS: Final = (*range(26), *range(128, 154))
+"""Numbers of /64 blocks for subnets: private by the zone's letter, public from 128."""
 
 _NETWORK: Final = (
     _kind("vpc", "VPC", ("AWS::EC2::VPC", "aws_vpc"), attributes=_ID, immutable="CidrBlock"),
@@ -105,7 +107,24 @@ _NETWORK: Final = (
         "subnet",
         ("AWS::EC2::Subnet", "aws_subnet"),
         attributes=_ID,
-        immutable="VpcId CidrBlock AvailabilityZone",
+        immutable="VpcId CidrBlock AvailabilityZone Ipv6CidrBlock",
+    ),
+    _kind(
+        "vpc-ipv6-block",
+        "IPv6 block of the VPC",
+        ("AWS::EC2::VPCCidrBlock", "aws_vpc_ipv6_cidr_block_association"),
+        # ``render`` computes them from the VPC's block.
+        attributes={f"subnet-{number}": ("", "ipv6_cidr_block") for number in IPV6_SUBNET_NUMBERS},
+        immutable="VpcId",
+        taggable=False,
+        create_seconds=10,
+    ),
+    _kind(
+        "egress-only-gateway",
+        "egress-only internet gateway",
+        ("AWS::EC2::EgressOnlyInternetGateway", "aws_egress_only_internet_gateway"),
+        attributes=_ID,
+        immutable="VpcId",
     ),
     _kind(
         "internet-gateway",
@@ -146,7 +165,7 @@ _NETWORK: Final = (
         "route",
         "route",
         ("AWS::EC2::Route", "aws_route"),
-        immutable="RouteTableId DestinationCidrBlock",
+        immutable="RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock",
         taggable=False,
     ),
     _kind(
@@ -248,6 +267,22 @@ _ACCOUNT: Final = (
     _kind("service-linked-role", "service-linked role", ("", ""), taggable=False, shared=True),
 )
 
+_ENCRYPTION: Final = (
+    _kind(
+        "kms-key",
+        "KMS key",
+        ("AWS::KMS::Key", "aws_kms_key"),
+        attributes={"arn": ("Arn", "arn"), "id": ("", "key_id")},
+    ),
+    _kind(
+        "kms-alias",
+        "KMS alias",
+        ("AWS::KMS::Alias", "aws_kms_alias"),
+        name_property="AliasName",
+        taggable=False,
+    ),
+)
+
 _EKS: Final = (
     _kind(
         "eks-cluster",
@@ -265,8 +300,9 @@ _EKS: Final = (
         },
         name_property="Name",
         # Subnets and zones can change, within the same VPC.
-        immutable="RoleArn KubernetesNetworkConfig EncryptionConfig",
+        immutable="RoleArn KubernetesNetworkConfig",
         unordered="SubnetIds SecurityGroupIds PublicAccessCidrs EnabledTypes",
+        defaults={"KubernetesNetworkConfig": {"IpFamily": "ipv4"}},
         create_seconds=600,
         update_seconds={"Version": 600, "ResourcesVpcConfig": 300, "Logging": 120, "AccessConfig": 60},
     ),
@@ -303,7 +339,7 @@ _EKS: Final = (
         immutable="ClusterName",
         json_text="ConfigurationValues",
         fully_managed="ConfigurationValues",
-        defaults={"ConfigurationValues": "{}"},
+        defaults={"ConfigurationValues": "{}", "ServiceAccountRoleArn": ""},
         create_seconds=60,
         update_seconds={"AddonVersion": 60, "ConfigurationValues": 60},
     ),
@@ -375,7 +411,10 @@ _KUBERNETES: Final = (
 )
 
 KINDS: Final[Mapping[str, ResourceKind]] = FrozenDict(
-    {kind.name: kind for kind in (*_NETWORK, *_IDENTITY, *_ACCOUNT, *_EKS, *_EVENTS_AND_LOGS, *_KUBERNETES)}
+    {
+        kind.name: kind
+        for kind in (*_NETWORK, *_IDENTITY, *_ACCOUNT, *_ENCRYPTION, *_EKS, *_EVENTS_AND_LOGS, *_KUBERNETES)
+    }
 )
 """Every kind, in creation order for resources without known dependencies."""
 DELETED_WITH_CLUSTER: Final = frozenset(

@@ -10,6 +10,7 @@ from troposphere import (
     AWSHelperFn,
     AWSObject,
     BaseAWSObject,
+    Cidr,
     GetAtt,
     Output,
     Parameter,
@@ -74,11 +75,10 @@ class _Rendering:
         properties |= _encode_tags(kind, resource.tags)
         aws_object = _build_object(kind, properties, title=logical_id(resource.address))
         referred = set(DesiredResource(kind="", name="", properties=resource.properties).dependencies())
-        others = [
-            logical_id(need)
-            for need in resource.depends_on
-            if need not in referred and self._is_in_template(need)
-        ]
+        # A block of a subnet is computed from the VPC, not from the association.
+        unnamed = {need for need in referred if need.startswith("vpc-ipv6-block/")}
+        needed = [need for need in resource.depends_on if need not in referred]
+        others = [logical_id(need) for need in (*needed, *unnamed) if self._is_in_template(need)]
         if others:
             aws_object.resource["DependsOn"] = sorted(others)
         return aws_object
@@ -122,8 +122,16 @@ class _Rendering:
         if reference.attribute == "issuer":
             whole = Reference(reference.address, "issuer-url")
             return Select(1, Split("//", self._encode_reference(whole)))
+        if reference.address.startswith("vpc-ipv6-block/"):
+            return self._ipv6_subnet(reference)
         name, _, attribute = self._reference_name(reference).partition(".")
         return GetAtt(name, attribute) if attribute else Ref(name)
+
+    def _ipv6_subnet(self, reference: Reference) -> AWSHelperFn:
+        """Return a /64 block of the VPC's /56; the resource depends on the association."""
+        number = int(reference.attribute.removeprefix("subnet-"))
+        block = Select(0, GetAtt(logical_id("vpc/main"), "Ipv6CidrBlocks"))
+        return Select(number, Cidr(block, 256, 64))
 
     def _reference_name(self, reference: Reference) -> str:
         if reference.address == AWS:

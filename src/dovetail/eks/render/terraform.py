@@ -184,6 +184,8 @@ class _Rendering:
             return f"${{data.aws_subnet.{label}.vpc_id}}"
         attribute = kind.attributes[reference.attribute].terraform
         path = f"{source}{kind.terraform}.{label}.{attribute}"
+        if resource.kind == "vpc-ipv6-block":
+            return f"${{cidrsubnet({path}, 8, {reference.attribute.removeprefix('subnet-')})}}"
         if reference.attribute == "issuer":
             return f'${{replace({path}, "https://", "")}}'
         return f"${{{path}}}"

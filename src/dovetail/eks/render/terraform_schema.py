@@ -56,7 +56,9 @@ def _security_group(properties: Properties) -> Arguments:
             "to_port": 0,
             "cidr_blocks": ["0.0.0.0/0"],
             "description": "",
-            "ipv6_cidr_blocks": [],
+            "ipv6_cidr_blocks": [
+                rule["CidrIpv6"] for rule in properties.get("SecurityGroupEgress", ()) if "CidrIpv6" in rule
+            ],
             "prefix_list_ids": [],
             "security_groups": [],
             "self": False,
@@ -136,7 +138,19 @@ def _cluster(properties: Properties) -> Arguments:
         "access_config": snake_keys(properties["AccessConfig"]),
         "enabled_cluster_log_types": [log_type["Type"] for log_type in types],
         "bootstrap_self_managed_addons": properties["BootstrapSelfManagedAddons"],
+        **_optional_cluster_arguments(properties),
     }
+
+
+def _optional_cluster_arguments(properties: Properties) -> Arguments:
+    arguments: Arguments = {}
+    if "UpgradePolicy" in properties:
+        arguments["upgrade_policy"] = snake_keys(properties["UpgradePolicy"])
+    if "EncryptionConfig" in properties:
+        arguments["encryption_config"] = snake_keys(properties["EncryptionConfig"][0])
+    if "KubernetesNetworkConfig" in properties:
+        arguments["kubernetes_network_config"] = snake_keys(properties["KubernetesNetworkConfig"])
+    return arguments
 
 
 def _node_group(properties: Properties) -> Arguments:
@@ -174,12 +188,14 @@ _SNAKE_CASE: Final = _with_renames({})
 CONVERTERS: Final[Mapping[str, Callable[[Properties], Arguments]]] = {
     "vpc": _SNAKE_CASE,
     "subnet": _SNAKE_CASE,
+    "vpc-ipv6-block": _with_renames({"AmazonProvidedIpv6CidrBlock": "assign_generated_ipv6_cidr_block"}),
+    "egress-only-gateway": _SNAKE_CASE,
     "internet-gateway": _SNAKE_CASE,
     "internet-gateway-attachment": _SNAKE_CASE,
     "elastic-ip": _SNAKE_CASE,
     "nat-gateway": _SNAKE_CASE,
     "route-table": _SNAKE_CASE,
-    "route": _SNAKE_CASE,
+    "route": _with_renames({"EgressOnlyInternetGatewayId": "egress_only_gateway_id"}),
     "route-table-association": _SNAKE_CASE,
     "vpc-endpoint": _SNAKE_CASE,
     "security-group": _security_group,
@@ -189,6 +205,8 @@ CONVERTERS: Final[Mapping[str, Callable[[Properties], Arguments]]] = {
     "iam-role": _role,
     "instance-profile": _instance_profile,
     "oidc-provider": _SNAKE_CASE,
+    "kms-key": _SNAKE_CASE,
+    "kms-alias": _with_renames({"AliasName": "name"}),
     "eks-cluster": _cluster,
     "eks-node-group": _node_group,
     "eks-fargate-profile": _with_renames({"Subnets": "subnet_ids", "Selectors": "selector"}),

@@ -4,6 +4,7 @@ from dovetail.eks.aws_client import AwsClient
 from dovetail.eks.kubernetes.api import ApiAccess
 from dovetail.eks.kubernetes.helm import Helm
 from dovetail.eks.resources.ec2.existing_subnets import Ec2TagsHandler, SubnetSelectionHandler
+from dovetail.eks.resources.ec2.ipv6 import EgressOnlyGatewayHandler, VpcIpv6BlockHandler
 from dovetail.eks.resources.ec2.launch_templates import LaunchTemplateHandler
 from dovetail.eks.resources.ec2.routes import (
     InternetGatewayAttachmentHandler,
@@ -32,6 +33,7 @@ from dovetail.eks.resources.iam import (
     ServiceLinkedRoleHandler,
 )
 from dovetail.eks.resources.interruption_queue import EventRuleHandler, QueueHandler, QueuePolicyHandler
+from dovetail.eks.resources.kms import KmsAliasHandler, KmsKeyHandler
 from dovetail.eks.resources.kubernetes.helm import HelmReleaseHandler
 from dovetail.eks.resources.kubernetes.objects import KubernetesObjectHandler
 from dovetail.eks.resources.log_groups import LogGroupHandler
@@ -39,6 +41,7 @@ from dovetail.eks.resources.log_groups import LogGroupHandler
 INDEPENDENT = (
     VpcHandler,
     SubnetHandler,
+    EgressOnlyGatewayHandler,
     InternetGatewayHandler,
     ElasticIpHandler,
     NatGatewayHandler,
@@ -51,6 +54,8 @@ INDEPENDENT = (
     PolicyHandler,
     InstanceProfileHandler,
     ServiceLinkedRoleHandler,
+    KmsKeyHandler,
+    KmsAliasHandler,
     ClusterHandler,
     NodeGroupHandler,
     FargateProfileHandler,
@@ -61,6 +66,7 @@ INDEPENDENT = (
 )
 """Found by name or tag: observed first."""
 DEPENDENT = (
+    VpcIpv6BlockHandler,
     RouteHandler,
     InternetGatewayAttachmentHandler,
     RouteTableAssociationHandler,

@@ -1,5 +1,6 @@
 """Validation of the controller, the add-ons and additional objects."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -7,6 +8,8 @@ from dovetail.codec.text.field_path import FieldPath
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
+from dovetail.eks.desired.iam_roles import addon_identity
+from dovetail.eks.desired.names import MAX_ROLE_NAME, Names
 from dovetail.model.cloud.ec2_catalog import Catalog
 
 _RETENTION_DAYS: Final = (
@@ -14,6 +17,9 @@ _RETENTION_DAYS: Final = (
     *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
 """Retention of CloudWatch log groups: the values that PutRetentionPolicy documents."""
+
+
+_ADDON_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 
 
 def validate_addons(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
@@ -27,6 +33,7 @@ def validate_addons(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldEr
             "disable it, or set controller.interruptionQueue: false",
         )
     yield from _validate_home(config)
+    yield from _validate_other_addons(config)
     values = config.controller.values.get("controller", {})
     has_image_value = isinstance(values, dict) and "image" in values
     if config.controller.kind == "dovetail" and not (config.controller.image or has_image_value):
@@ -38,6 +45,33 @@ def validate_addons(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldEr
         )
         yield ("logging", "retentionDays"), message
     yield from _validate_objects(config)
+
+
+def _validate_other_addons(config: ClusterConfig) -> Iterator[FieldError]:
+    """Validate the EKS add-ons that have no field of their own."""
+    names = Names.from_config(config)
+    for name, addon in config.addons.others.items():
+        path: FieldPath = ("addons", name)
+        if _ADDON_NAME.fullmatch(name) is None:
+            yield path, f"{name!r} is not the name of an EKS add-on: letters, digits, '-' and '_'"
+        if name == "eks-pod-identity-agent":
+            yield path, "is the field pod-identity-agent here"
+        identity = addon_identity(name, addon)
+        if identity is None:
+            if addon.role is not None and addon.role.policies is None:
+                yield (*path, "role"), "has neither policies nor statements"
+            continue
+        if not identity.service_account:
+            message = f"is missing: the service account of {name} is not known here"
+            yield (*path, "role", "serviceAccount"), message
+        role = names.addon_role(name)
+        if len(role) > MAX_ROLE_NAME:
+            message = f"the role name {role!r} has {len(role)} characters; IAM allows {MAX_ROLE_NAME}"
+            yield path, f"{message}: set a shorter iam.prefix"
+        for number, policy in enumerate(addon.role.policies or () if addon.role else ()):
+            if ":" in policy and not policy.startswith("arn:"):
+                message = f"{policy!r} is neither an ARN nor the name of an AWS managed policy"
+                yield (*path, "role", "policies", number), message
 
 
 def _validate_objects(config: ClusterConfig) -> Iterator[FieldError]:

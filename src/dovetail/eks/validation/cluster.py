@@ -9,8 +9,9 @@ from dovetail.codec.text.suggestions import suggest
 from dovetail.core.instancetypes.labels import architecture_of
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
-from dovetail.eks.config.node_groups import ControllerNodeGroup, NodeGroup
+from dovetail.eks.config.node_groups import WINDOWS_DISK_GIB, ControllerNodeGroup, NodeGroup
 from dovetail.eks.desired.names import DISCOVERY, uses_existing_cluster
+from dovetail.eks.desired.node_groups import accelerator_of
 from dovetail.eks.desired.security_groups import creates_node_security_group
 from dovetail.eks.plan.resource import FILE_TAGS_TAG, NAME_TAG, OWNERSHIP_TAG, REGION_TAG
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -104,6 +105,44 @@ def validate_node_groups(config: ClusterConfig, catalog: Catalog) -> Iterator[Fi
                 message = "EKS does not allow labels of kubernetes.io and k8s.io on node groups"
                 yield (*path, "labels", key), message
         yield from _validate_instance_types(path, group, config.region, catalog)
+        yield from _validate_windows(path, group, config)
+        yield from _validate_hardware(path, group, config, catalog)
+
+
+def _validate_windows(path: FieldPath, group: NodeGroup, config: ClusterConfig) -> Iterator[FieldError]:
+    """Validate what Windows requires."""
+    if not group.is_windows:
+        return
+    if isinstance(group, ControllerNodeGroup):
+        yield (*path, "image"), "must be Linux: CoreDNS and the controller run on these nodes"
+    if group.architecture != "amd64":
+        yield (*path, "architecture"), f"{group.architecture} is not possible: Windows runs on amd64 only"
+    if config.ip_family == "ipv6":
+        yield (*path, "image"), "Windows is not possible with ipFamily: ipv6"
+    if group.volume_gib < WINDOWS_DISK_GIB:
+        message = f"{group.disk_gib} is too small for Windows: at least {WINDOWS_DISK_GIB}"
+        yield (*path, "diskGib"), message
+    if not config.addons.vpc_cni.enabled:
+        yield ("addons", "vpc-cni"), "must be enabled: Windows nodes get addresses for pods from it"
+
+
+def _validate_hardware(
+    path: FieldPath, group: NodeGroup, config: ClusterConfig, catalog: Catalog
+) -> Iterator[FieldError]:
+    """Validate that one AMI, and the network, work on all instance types of a group."""
+    types = {instance_type.name: instance_type for instance_type in catalog.instance_types}
+    requirement = "Windows" if group.is_windows else "ipFamily: ipv6" if config.ip_family == "ipv6" else ""
+    kinds: set[str | None] = set()
+    for number, name in enumerate(group.instance_types):
+        if name not in types:
+            continue
+        kinds.add(accelerator_of([name], catalog))
+        if requirement and types[name].hypervisor == "xen":
+            message = f"{name} is not possible with {requirement}, which requires the Nitro system"
+            yield (*path, "instanceTypes", number), message
+    if len(kinds) > 1:
+        message = "mixes types with and without GPUs or Neuron, which need different AMIs: make two groups"
+        yield (*path, "instanceTypes"), message
 
 
 def _is_restricted_label(key: str) -> bool:

@@ -11,6 +11,7 @@ from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster, NodeGroup
 from dovetail.eks.desired.control_plane import ADMIN_GROUP, ADMIN_POLICY
+from dovetail.eks.desired.iam_roles import has_windows_node_groups
 from dovetail.eks.desired.names import MAX_ROLE_NAME, Names, service_account_name
 from dovetail.model.cloud.ec2_catalog import Catalog
 
@@ -39,6 +40,8 @@ def validate_names(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldErr
         roles.append(names.cluster_role)
     if isinstance(config.home, ControllerNodeGroup) or config.node_groups:
         roles.append(names.node_group_role)
+    if has_windows_node_groups(config):
+        roles.append(names.windows_node_group_role)
     if isinstance(config.home, ControllerFargate):
         roles.append(names.fargate_role)
     path: FieldPath = ("iam", "prefix") if config.iam.prefix else ("name",)
@@ -95,6 +98,25 @@ def _validate_cluster_name(config: ClusterConfig) -> Iterator[FieldError]:
                 f"results in the launch template name {template!r} for {field} of "
                 f"{len(template)} characters; EC2 allows {MAX_LAUNCH_TEMPLATE_NAME}",
             )
+
+
+def validate_encryption_key(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate the key that encrypts Secrets."""
+    encryption = config.secrets_encryption
+    if encryption is None:
+        return
+    if isinstance(config.home, ExistingCluster):
+        message = "is not possible for an existing cluster, which is never changed"
+        yield ("secretsEncryption",), message
+    if encryption.key_arn is None:
+        return
+    path: FieldPath = ("secretsEncryption", "keyArn")
+    parts = encryption.key_arn.split(":", 5)
+    if parts[2] != "kms" or not parts[5].startswith("key/"):
+        message = "is not the ARN of a KMS key (arn:aws:kms:REGION:ACCOUNT:key/ID); EKS takes no alias"
+        yield path, message
+    elif parts[3] != config.region:
+        yield path, f"is in {parts[3]}; EKS requires a key in the cluster's region, {config.region}"
 
 
 def validate_roles(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:

@@ -23,8 +23,13 @@ from dovetail.eks.config.error_messages import FieldError, describe_errors
 from dovetail.eks.plan.references import REFERENCE_START
 from dovetail.eks.validation.addons import validate_addons
 from dovetail.eks.validation.cluster import validate_node_groups, validate_region, validate_tags
-from dovetail.eks.validation.iam import validate_access, validate_names, validate_roles
-from dovetail.eks.validation.network import validate_cidrs, validate_vpc
+from dovetail.eks.validation.iam import (
+    validate_access,
+    validate_encryption_key,
+    validate_names,
+    validate_roles,
+)
+from dovetail.eks.validation.network import validate_cidrs, validate_ip_family, validate_vpc
 from dovetail.eks.validation.nodepools import validate_nodepools
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -36,8 +41,10 @@ _CHECKS: Final[tuple[tuple[Check, frozenset[str]], ...]] = (
     (validate_tags, frozenset()),
     (validate_vpc, frozenset({"vpc", "home"})),
     (validate_cidrs, frozenset()),
+    (validate_ip_family, frozenset({"home", "vpc", "addons", "ipFamily", "serviceCidr"})),
     (validate_names, frozenset({"name", "home", "controller", "serviceAccounts"})),
     (validate_roles, frozenset({"home", "iam"})),
+    (validate_encryption_key, frozenset({"home", "region", "secretsEncryption"})),
     (validate_access, frozenset({"home", "access"})),
     (validate_node_groups, frozenset({"home"})),
     (validate_nodepools, frozenset({"region", "vpc", "nodePools", "nodeClasses"})),

@@ -166,6 +166,36 @@ def _find_overlaps(subnets: Sequence[tuple[FieldPath, str, IPv4Network]]) -> Ite
             yield path, f"{second} overlaps with {first}"
 
 
+def validate_ip_family(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate the address family of the cluster, and the block of Services."""
+    is_existing = isinstance(config.home, ExistingCluster)
+    for field in ("ipFamily", "serviceCidr"):
+        is_set = config.ip_family != "ipv4" if field == "ipFamily" else config.service_cidr is not None
+        if is_existing and is_set:
+            yield (field,), "is not possible for an existing cluster, which is never changed"
+    if config.ip_family == "ipv6" and config.service_cidr is not None:
+        yield ("serviceCidr",), "is not possible with ipFamily: ipv6: EKS assigns the block of Services"
+    elif config.service_cidr is not None:
+        yield from _validate_service_cidr(config)
+    if config.ip_family == "ipv6" and not config.addons.vpc_cni.enabled:
+        yield ("addons", "vpc-cni"), "must be enabled: only the VPC CNI assigns IPv6 addresses"
+
+
+def _validate_service_cidr(config: ClusterConfig) -> Iterator[FieldError]:
+    network = _parse_cidr(config.service_cidr or "")
+    if isinstance(network, str):
+        yield ("serviceCidr",), network
+        return
+    if not any(network.subnet_of(block) for block in _PRIVATE_BLOCKS[:3]):
+        yield ("serviceCidr",), f"{network} is not inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+    if not 12 <= network.prefixlen <= 24:
+        yield ("serviceCidr",), f"/{network.prefixlen} is not a size that EKS accepts: /12 to /24"
+    if not (config.vpc and config.vpc.existing):
+        vpc = _parse_cidr(((config.vpc.create if config.vpc else None) or CreatedVpc()).cidr)
+        if not isinstance(vpc, str) and vpc.overlaps(network):
+            yield ("serviceCidr",), f"{network} overlaps with the VPC's {vpc}"
+
+
 def validate_cidrs(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
     """Validate CIDR blocks outside the VPC, and ports."""
     for name, cidrs in (

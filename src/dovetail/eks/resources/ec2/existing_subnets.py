@@ -37,7 +37,11 @@ class SubnetSelectionHandler(AwsHandler):
         if not items:
             return None
         subnets = {
-            raw["SubnetId"]: {"VpcId": raw["VpcId"], "AvailabilityZone": raw["AvailabilityZone"]}
+            raw["SubnetId"]: {
+                "VpcId": raw["VpcId"],
+                "AvailabilityZone": raw["AvailabilityZone"],
+                "HasIpv6": bool(raw.get("Ipv6CidrBlockAssociationSet")),
+            }
             for raw in sorted(items, key=lambda raw: str(raw["SubnetId"]))
         }
         return ObservedResource(

@@ -9,8 +9,10 @@ from dovetail.eks.resources.ec2.base import CreateCall, TaggedEc2Handler
 from dovetail.eks.resources.handler import Attributes, AwsHandler
 from dovetail.eks.resources.property_names import tag_map
 
-_TARGETS: Final = ("GatewayId", "NatGatewayId")
-_ALL_ADDRESSES: Final = "0.0.0.0/0"
+_TARGETS: Final = ("GatewayId", "NatGatewayId", "EgressOnlyInternetGatewayId")
+_DESTINATIONS: Final = {"DestinationCidrBlock": "0.0.0.0/0", "DestinationIpv6CidrBlock": "::/0"}
+"""Property with the destination → destination of a default route."""
+_IPV6_SUFFIX: Final = "-ipv6"
 
 
 class RouteTableHandler(TaggedEc2Handler):
@@ -57,8 +59,9 @@ class RouteHandler(_RouteTablePartHandler):
             for raw in table.get("Routes", ()):
                 properties = {"RouteTableId": table["RouteTableId"], **_route_properties(raw)}
                 name = names.get(_route_key(properties))
-                if name is None and _is_default_route(raw):
-                    name = tag_map(table.get("Tags")).get(NAME_TAG)
+                table_name = tag_map(table.get("Tags")).get(NAME_TAG)
+                if name is None and table_name and _is_default_route(raw):
+                    name = table_name + (_IPV6_SUFFIX if raw.get("DestinationIpv6CidrBlock") else "")
                 if name is not None:
                     observed.append(ObservedResource(kind=self.kind, name=name, properties=properties))
         return observed
@@ -72,8 +75,8 @@ class RouteHandler(_RouteTablePartHandler):
         return {}
 
     async def delete(self, observed: ObservedResource) -> None:
-        names = ("RouteTableId", "DestinationCidrBlock")
-        identity = {name: observed.properties[name] for name in names}
+        names = ("RouteTableId", *_DESTINATIONS)
+        identity = {name: observed.properties[name] for name in names if observed.properties.get(name)}
         await self._aws.delete("ec2", "delete_route", **identity)
 
 
@@ -132,16 +135,16 @@ class InternetGatewayAttachmentHandler(AwsHandler):
 
 
 def _route_key(properties: Mapping[str, Any]) -> tuple[str, str]:
-    return properties["RouteTableId"], properties.get("DestinationCidrBlock", "")
+    destination = next((properties[name] for name in _DESTINATIONS if properties.get(name)), "")
+    return properties["RouteTableId"], destination
 
 
 def _route_properties(raw: Raw) -> dict[str, Any]:
-    names = ("DestinationCidrBlock", *_TARGETS)
-    return {name: raw[name] for name in names if name in raw}
+    return {name: raw[name] for name in (*_DESTINATIONS, *_TARGETS) if raw.get(name)}
 
 
 def _is_default_route(raw: Raw) -> bool:
-    """Return True for a default route to an internet or NAT gateway, as we create."""
+    """Return True for a default route to a gateway, as we create."""
     target = next((raw[name] for name in _TARGETS if raw.get(name)), "")
-    is_default = raw.get("DestinationCidrBlock") == _ALL_ADDRESSES
-    return is_default and target.startswith(("igw-", "nat-"))
+    is_default = any(raw.get(name) == default for name, default in _DESTINATIONS.items())
+    return is_default and target.startswith(("igw-", "nat-", "eigw-"))

@@ -54,6 +54,20 @@ class SecurityGroupHandler(TaggedEc2Handler):
         }
         return CreateCall("create_security_group", "", parameters)
 
+    async def create(self, resource: DesiredResource) -> Attributes:
+        attributes = await super().create(resource)
+        # EC2 adds the rule for IPv6 only if the VPC had its block already.
+        for rule in resource.properties.get("SecurityGroupEgress", ()):
+            if "CidrIpv6" in rule:
+                permissions = [_encode_permission(rule)]
+                await self._aws.create(
+                    "ec2",
+                    "authorize_security_group_egress",
+                    GroupId=attributes["id"],
+                    IpPermissions=permissions,
+                )
+        return attributes
+
     async def update_properties(
         self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
     ) -> Attributes:
@@ -161,6 +175,8 @@ def _encode_permission(rule: Mapping[str, Any]) -> Raw:
     description = {"Description": rule["Description"]} if rule.get("Description") else {}
     if "CidrIp" in rule:
         permission["IpRanges"] = [{"CidrIp": rule["CidrIp"], **description}]
+    elif "CidrIpv6" in rule:
+        permission["Ipv6Ranges"] = [{"CidrIpv6": rule["CidrIpv6"], **description}]
     else:
         source_group = rule["SourceSecurityGroupId"]
         permission["UserIdGroupPairs"] = [{"GroupId": source_group, **description}]
@@ -172,8 +188,9 @@ def _split_ranges(permissions: Iterable[Raw]) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = []
     for permission in permissions:
         ports: Raw = {name: permission[name] for name in ("FromPort", "ToPort") if name in permission}
-        rules.extend(
-            {"IpProtocol": permission["IpProtocol"], **ports, "CidrIp": ip_range["CidrIp"]}
-            for ip_range in permission.get("IpRanges", ())
-        )
+        for ranges, key in (("IpRanges", "CidrIp"), ("Ipv6Ranges", "CidrIpv6")):
+            rules.extend(
+                {"IpProtocol": permission["IpProtocol"], **ports, key: ip_range[key]}
+                for ip_range in permission.get(ranges, ())
+            )
     return rules

@@ -11,6 +11,8 @@ from dovetail.errors import DovetailError
 
 _DNS_ATTRIBUTES: Final = {"EnableDnsSupport": "enableDnsSupport", "EnableDnsHostnames": "enableDnsHostnames"}
 """Property → VPC attribute; EC2 requires DNS support before DNS host names."""
+_GONE_BLOCK_STATES: Final = ("disassociating", "disassociated", "failing", "failed")
+_SUBNET_ATTRIBUTES: Final = ("MapPublicIpOnLaunch", "AssignIpv6AddressOnCreation")
 _ENDPOINT_LISTS: Final = {
     "SubnetIds": ("AddSubnetIds", "RemoveSubnetIds"),
     "SecurityGroupIds": ("AddSecurityGroupIds", "RemoveSecurityGroupIds"),
@@ -70,28 +72,40 @@ class SubnetHandler(TaggedEc2Handler):
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
         names = ("VpcId", "CidrBlock", "AvailabilityZone", "MapPublicIpOnLaunch")
-        return {name: raw[name] for name in names}
+        blocks = [
+            association["Ipv6CidrBlock"]
+            for association in raw.get("Ipv6CidrBlockAssociationSet", ())
+            if (association.get("Ipv6CidrBlockState") or {}).get("State") not in _GONE_BLOCK_STATES
+        ]
+        return {
+            **{name: raw[name] for name in names},
+            "Ipv6CidrBlock": blocks[0] if blocks else "",
+            "AssignIpv6AddressOnCreation": raw.get("AssignIpv6AddressOnCreation", False),
+        }
 
     def create_call(self, resource: DesiredResource) -> CreateCall:
-        names = ("VpcId", "CidrBlock", "AvailabilityZone")
-        parameters = {name: resource.properties[name] for name in names}
+        names = ("VpcId", "CidrBlock", "AvailabilityZone", "Ipv6CidrBlock")
+        parameters = {name: resource.properties[name] for name in names if name in resource.properties}
         return CreateCall("create_subnet", "Subnet", parameters)
 
     async def create(self, resource: DesiredResource) -> Attributes:
         attributes = await super().create(resource)
-        if resource.properties.get("MapPublicIpOnLaunch"):
-            await self._set_public_addresses(attributes["id"], resource)
+        names = frozenset(name for name in _SUBNET_ATTRIBUTES if resource.properties.get(name))
+        await self._set_attributes(attributes["id"], resource, names)
         return attributes
 
     async def update_properties(
         self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
     ) -> Attributes:
-        await self._set_public_addresses(self.id_of(observed), resource)
+        await self._set_attributes(self.id_of(observed), resource, names)
         return {}
 
-    async def _set_public_addresses(self, subnet_id: str, resource: DesiredResource) -> None:
-        value = {"Value": resource.properties["MapPublicIpOnLaunch"]}
-        await self._aws.call("ec2", "modify_subnet_attribute", SubnetId=subnet_id, MapPublicIpOnLaunch=value)
+    async def _set_attributes(self, subnet_id: str, resource: DesiredResource, names: frozenset[str]) -> None:
+        """Set attributes of a subnet; EC2 takes one per call."""
+        for name in _SUBNET_ATTRIBUTES:
+            if name in names:
+                value = {"Value": resource.properties[name]}
+                await self._aws.call("ec2", "modify_subnet_attribute", SubnetId=subnet_id, **{name: value})
 
 
 class InternetGatewayHandler(TaggedEc2Handler):

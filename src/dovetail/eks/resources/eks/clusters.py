@@ -54,6 +54,10 @@ class ClusterHandler(AwsHandler):
         if "AccessConfig" in names:
             mode = desired["AccessConfig"]["AuthenticationMode"]
             await self._update_config(resource.name, accessConfig={"authenticationMode": mode})
+        if "UpgradePolicy" in names:
+            await self._update_config(resource.name, upgradePolicy=lower_keys(desired["UpgradePolicy"]))
+        if "EncryptionConfig" in names:
+            await self._encrypt_secrets(resource)
         if "Logging" in names:
             await self._update_config(resource.name, logging=_encode_logging(desired["Logging"]))
         if "ResourcesVpcConfig" in names:
@@ -83,6 +87,24 @@ class ClusterHandler(AwsHandler):
         endpoint_access = {name: value for name, value in after.items() if name not in network}
         if any(before.get(name) != value for name, value in endpoint_access.items()):
             await self._update_config(resource.name, resourcesVpcConfig=lower_keys(endpoint_access))
+
+    async def _encrypt_secrets(self, resource: DesiredResource) -> None:
+        """Turn encryption on, and wait: EKS encrypts all existing Secrets."""
+        config = lower_keys(resource.properties["EncryptionConfig"])
+        response = await self._aws.call_with_retry(
+            "eks", "associate_encryption_config", clusterName=resource.name, encryptionConfig=config
+        )
+        update_id = response["update"]["id"]
+
+        async def poll() -> bool | None:
+            answer = await self._aws.call("eks", "describe_update", name=resource.name, updateId=update_id)
+            update = answer["update"]
+            if update["status"] in ("Failed", "Cancelled"):
+                errors = "; ".join(error.get("errorMessage", "") for error in update.get("errors", ()))
+                raise DovetailError(f"EKS cluster {resource.name}: Secrets are not encrypted: {errors}")
+            return True if update["status"] == "Successful" else None
+
+        await self._aws.wait_for(f"encryption of Secrets in {resource.name}", poll)
 
     async def _update_config(self, name: str, **params: Any) -> None:
         await self._update(name, "update_cluster_config", **params)
@@ -119,6 +141,9 @@ def _to_observed(raw: Raw, desired: Mapping[str, Any]) -> ObservedResource:
                     "publicAccessCidrs",
                 )
             },
+            "kubernetesNetworkConfig": {"ipFamily": "ipv4", **(raw.get("kubernetesNetworkConfig") or {})},
+            "encryptionConfig": raw.get("encryptionConfig") or [],
+            "upgradePolicy": raw.get("upgradePolicy") or {"supportType": "EXTENDED"},
             # Only the mode is compared. Whether the creator is an administrator is decided at
             # creation, so the desired value stands for the observed one.
             "accessConfig": {**(desired.get("AccessConfig") or {}), **_access_mode(raw)},
@@ -190,13 +215,17 @@ class AddonHandler(ClusterMemberHandler):
         return {**lower_keys(resource.properties), "tags": dict(resource.tags)}
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
-        return {
+        properties = {
             "ClusterName": raw["clusterName"],
             "AddonName": raw["addonName"],
             "AddonVersion": raw.get("addonVersion", ""),
             "ConfigurationValues": raw.get("configurationValues") or "{}",
-            "ServiceAccountRoleArn": raw.get("serviceAccountRoleArn", ""),
         }
+        role = raw.get("serviceAccountRoleArn") or ""
+        # A role of others, which was set by hand, is not compared and so is kept.
+        if not role or role.rpartition("/")[2].startswith(self._aws.name_prefixes):
+            properties["ServiceAccountRoleArn"] = role
+        return properties
 
     async def update_properties(
         self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
@@ -204,7 +233,7 @@ class AddonHandler(ClusterMemberHandler):
         desired = resource.properties
         cluster = desired["ClusterName"]
         # EKS resets properties that an update omits to its defaults.
-        properties = {name: desired[name] for name in _MUTABLE_ADDON_PROPERTIES if name in desired}
+        properties = {name: desired[name] for name in _MUTABLE_ADDON_PROPERTIES if desired.get(name)}
         response = await self._aws.call_with_retry(
             "eks",
             "update_addon",

@@ -1,12 +1,14 @@
 """Plan without an account: everything is created, and what that assumes."""
 
 from collections.abc import Iterator
+from datetime import date
 
 import msgspec
 
 from dovetail.data.bundled import bundled_catalog
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.network import CreatedVpc
+from dovetail.eks.desired.addons import file_notes
 from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.desired.names import uses_existing_cluster
 from dovetail.eks.desired.zones import get_region, select_zones
@@ -19,13 +21,13 @@ UNKNOWN_ACCOUNT = "000000000000"
 """Stands for the account id, if the file has none."""
 
 
-def offline_plan(config: ClusterConfig) -> Plan:
+def offline_plan(config: ClusterConfig, *, today: date | None = None) -> Plan:
     """Return the plan for an account without resources of this cluster.
 
     AWS is not called. Resources that must exist already are assumed to exist; the
     notes of the plan list all assumptions.
     """
-    desired = desired_state(config)
+    desired = desired_state(config, today=today)
     partition = partition_of(config.region)
     account = Account(
         account=config.account or UNKNOWN_ACCOUNT,
@@ -34,7 +36,9 @@ def offline_plan(config: ClusterConfig) -> Plan:
         dns_suffix=dns_suffix(partition),
     )
     plan = plan_changes(desired, ObservedState(account=account))
-    return msgspec.structs.replace(plan, missing=(), notes=(*plan.notes, *_assumptions(config, desired)))
+    return msgspec.structs.replace(
+        plan, missing=(), notes=(*file_notes(config), *_assumptions(config, desired))
+    )
 
 
 def _assumptions(config: ClusterConfig, desired: tuple[DesiredResource, ...]) -> Iterator[str]:
