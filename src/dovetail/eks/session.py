@@ -176,6 +176,7 @@ async def open_session(
     polling: PollSettings | None = None,
     may_write: bool = False,
     helm: Callable[[ApiAccess], Helm] = HelmCli,
+    api_access: type[ApiAccess] = ApiAccess,
 ) -> AsyncIterator[ClusterSession]:
     """Yield a session in the account of the credentials.
 
@@ -197,19 +198,19 @@ async def open_session(
     addon_versions = await newest_addon_versions(aws, unpinned_addons(config), config.version)
     if not uses_existing_cluster(config) and not (config.vpc and config.vpc.existing):
         config = with_account_zones(config, await account_zones(aws), await zones_in_use(aws))
-    api_access = ApiAccess(aws, fence=no_fence if may_write else refuse_writes)
-    handler_groups = handlers(aws, api_access, helm(api_access))
+    access = api_access(aws, fence=no_fence if may_write else refuse_writes)
+    handler_groups = handlers(aws, access, helm(access))
     try:
         yield ClusterSession(
             config=config,
             desired=desired_state(config, addon_versions=addon_versions, today=loop.now().date()),
             aws=aws,
-            api_access=api_access,
+            api_access=access,
             handlers=[handler for group in handler_groups for handler in group],
             observer=Observer(loop=loop, account=account, cluster=config.name, handler_groups=handler_groups),
         )
     finally:
-        await api_access.close()
+        await access.close()
 
 
 def run_in_session(
