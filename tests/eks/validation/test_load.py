@@ -479,6 +479,27 @@ def test_what_aws_would_reject_is_rejected(fields: dict[str, Any], message: str)
     assert any(error.startswith(message) for error in errors), errors
 
 
+def test_role_of_nodes_is_not_listed_a_second_time() -> None:
+    role = "arn:aws:iam::123456789012:role/Workers"
+    access = {"roles": [{"roleArn": role}]}
+
+    assert field_errors(iam={"nodeRole": {"arn": role}}, access=access) == [
+        f"access.roles[0]: {role} is the role of nodes (iam.nodeRole.arn), which has its own entry"
+    ]
+
+
+def test_version_of_a_chart_in_a_directory_is_rejected() -> None:
+    controller = {"image": "registry.example.com/dovetail:1", "version": "1.2.3"}
+    remote = {"chart": "oci://registry.example.com/dovetail"}
+
+    errors = field_errors(controller={**controller, **remote})
+
+    assert errors == [
+        "controller.version: has no effect on the chart in the directory deploy/charts/dovetail-crd: "
+        "remove it, or set controller.crdChart to an oci:// address"
+    ]
+
+
 def test_what_aws_accepts_is_accepted() -> None:
     load_config(
         "cluster.yaml",

@@ -46,6 +46,11 @@ CONTROLLERS: Final[dict[str, tuple[Chart, Chart]]] = {
     ),
 }
 """Charts of the controller and of its CRDs: Helm never updates CRDs inside a chart."""
+
+
+def is_chart_directory(location: str) -> bool:
+    """Return True for a directory; other locations are oci:// addresses, or names in a repository."""
+    return "/" in location and "://" not in location
 CONTROLLER_CHARTS: Final = frozenset(
     chart.chart.rpartition("/")[2] for charts in CONTROLLERS.values() for chart in charts
 )

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import yaml
 
+from dovetail.eks.desired.charts import is_chart_directory
 from dovetail.eks.kubernetes.api import ApiAccess, DynamicClient
 from dovetail.eks.kubernetes.kubeconfig import kubeconfig_with_token
 from dovetail.eks.plan.resource import OWNERSHIP_TAG
@@ -36,8 +37,7 @@ def missing_prerequisites(charts: Iterable[str]) -> list[str]:
     """Return what prevents the installation of charts, before any step starts."""
     problems = [] if shutil.which("helm") else [_HELM_MISSING]
     for chart in charts:
-        # With a slash and without a scheme it is a directory; else a name in a repository.
-        if "/" in chart and "://" not in chart and not Path(chart).is_dir():
+        if is_chart_directory(chart) and not Path(chart).is_dir():
             problems.append(f"there is no chart at {chart}: set its location in controller.chart")
     return problems
 

@@ -8,6 +8,7 @@ from dovetail.codec.text.field_path import FieldPath
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
+from dovetail.eks.desired.charts import CONTROLLERS, is_chart_directory
 from dovetail.eks.desired.iam_roles import addon_identity
 from dovetail.eks.desired.names import MAX_ROLE_NAME, Names
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -38,6 +39,7 @@ def validate_addons(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldEr
     has_image_value = isinstance(values, dict) and "image" in values
     if config.controller.kind == "dovetail" and not (config.controller.image or has_image_value):
         yield ("controller", "image"), "is missing: the address of your controller image"
+    yield from _validate_chart_version(config)
     if config.logging.types and config.logging.retention_days not in _RETENTION_DAYS:
         nearest = min(_RETENTION_DAYS, key=lambda days: abs(days - config.logging.retention_days))
         message = (
@@ -72,6 +74,23 @@ def _validate_other_addons(config: ClusterConfig) -> Iterator[FieldError]:
             if ":" in policy and not policy.startswith("arn:"):
                 message = f"{policy!r} is neither an ARN nor the name of an AWS managed policy"
                 yield (*path, "role", "policies", number), message
+
+
+def _validate_chart_version(config: ClusterConfig) -> Iterator[FieldError]:
+    """Validate that helm can choose the version: a directory has one chart of one version."""
+    if config.controller.version is None:
+        return
+    charts = (config.controller.chart, config.controller.crd_chart)
+    for default, given, field in zip(
+        CONTROLLERS[config.controller.kind], charts, ("chart", "crdChart"), strict=True
+    ):
+        location = given or default.chart
+        if is_chart_directory(location):
+            yield (
+                ("controller", "version"),
+                f"has no effect on the chart in the directory {location}: remove it, or set "
+                f"controller.{field} to an oci:// address",
+            )
 
 
 def _validate_objects(config: ClusterConfig) -> Iterator[FieldError]:

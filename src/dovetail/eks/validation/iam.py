@@ -207,8 +207,12 @@ def _validate_principals(config: ClusterConfig) -> Iterator[FieldError]:
         ("users", [user.user_arn for user in access.users]),
     )
     listed: set[str] = set()
+    node_role = config.iam.node_role.arn
     for field, principals in principals_by_field:
         for number, principal in enumerate(principals):
+            if principal == node_role:
+                message = f"{principal} is the role of nodes (iam.nodeRole.arn), which has its own entry"
+                yield ("access", field, number), message
             if ":assumed-role/" in principal:
                 role = principal.partition(":assumed-role/")[2].partition("/")[0]
                 message = f"{principal} is a session; use the ARN of its role: arn:aws:iam::…:role/{role}"
