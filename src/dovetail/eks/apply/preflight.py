@@ -171,6 +171,15 @@ def _template_errors(plan: Plan, observed: ObservedState) -> Iterator[str]:
                 f"launchTemplate: node group {group.name} uses the launch template {names[template]}, and "
                 "EKS cannot take it away from a group: add a group under another name instead"
             )
+    for step in plan.steps:
+        if step.kind != "eks-node-group" or step.action is not Action.UPDATE or step.observed is None:
+            continue
+        has_template = bool(step.observed.properties.get("LaunchTemplate"))
+        if not has_template and any(change.property == "LaunchTemplate" for change in step.changes):
+            yield (
+                f"launchTemplate: node group {step.name} was created without a launch template, and EKS "
+                "cannot add one to a group: add a group under another name instead"
+            )
 
 
 def _replacement_error(step: Step) -> str | None:
@@ -181,6 +190,8 @@ def _replacement_error(step: Step) -> str | None:
     if step.kind == "vpc" and change is not None:
         return f"vpc.create.cidr: the VPC of the running cluster has {before}; EKS cannot change its VPC"
     if step.kind == "subnet" and change is not None:
+        if change.property == "VpcId":
+            return None  # The VPC itself is reported.
         kind, _, zone = step.name.partition("-")
         return f"vpc.create.{kind}Subnets: the subnet in {zone} has {before} and is in use by the cluster"
     if step.kind == "subnet" and step.name.startswith("private-"):

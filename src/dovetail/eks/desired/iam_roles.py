@@ -172,14 +172,16 @@ class RoleBuilder:
     def _node_resources(self) -> Iterator[DesiredResource]:
         config, names = self._config, self._names
         compute = config.home
-        if isinstance(compute, ExistingCluster) and compute.ssm:
+        # A role of our own has a policy for SSM already.
+        is_shared = shared_node_role(config, names) is not None
+        if isinstance(compute, ExistingCluster) and compute.ssm and is_shared:
             yield self._policy(
                 f"{names.prefix}-node-ssm",
                 ssm_node_policy(),
                 "sessions on nodes through SSM",
                 roles=[node_role_name(config, names)],
             )
-        if shared_node_role(config, names) is None:
+        if not is_shared:
             yield self._node_role(names.node_role, "nodes that NodePools launch")
 
     def _node_role(self, name: str, purpose: str) -> DesiredResource:

@@ -176,15 +176,6 @@ _NETWORK: Final = (
         taggable=False,
     ),
     _kind(
-        "vpc-endpoint",
-        "VPC endpoint",
-        ("AWS::EC2::VPCEndpoint", "aws_vpc_endpoint"),
-        attributes=_ID,
-        immutable="VpcId ServiceName VpcEndpointType",
-        unordered="SubnetIds SecurityGroupIds RouteTableIds",
-        create_seconds=60,
-    ),
-    _kind(
         "security-group",
         "security group",
         ("AWS::EC2::SecurityGroup", "aws_security_group"),
@@ -199,6 +190,15 @@ _NETWORK: Final = (
         ("AWS::EC2::SecurityGroupIngress", "aws_security_group_rule"),
         immutable="GroupId IpProtocol FromPort ToPort CidrIp SourceSecurityGroupId",
         taggable=False,
+    ),
+    _kind(
+        "vpc-endpoint",
+        "VPC endpoint",
+        ("AWS::EC2::VPCEndpoint", "aws_vpc_endpoint"),
+        attributes=_ID,
+        immutable="VpcId ServiceName VpcEndpointType",
+        unordered="SubnetIds SecurityGroupIds RouteTableIds",
+        create_seconds=60,
     ),
     # Always external. Properties: Ids, or Tags (a map), and VpcId if it is known.
     _kind(
@@ -312,7 +312,7 @@ _EKS: Final = (
         ("AWS::EKS::Nodegroup", "aws_eks_node_group"),
         attributes={"arn": ("Arn", "arn")},
         name_property="NodegroupName",
-        immutable="ClusterName NodeRole Subnets InstanceTypes CapacityType AmiType",
+        immutable="ClusterName NodeRole Subnets InstanceTypes CapacityType AmiType DiskSize",
         unordered="Subnets InstanceTypes Taints",
         fully_managed="Labels",
         defaults={"UpdateConfig": {"MaxUnavailable": 1}},

@@ -19,8 +19,8 @@ _OBSERVED_PROPERTIES: Final = (
     "InstanceTypes",
     "AmiType",
     "CapacityType",
+    "DiskSize",
     "UpdateConfig",
-    "LaunchTemplate",
 )
 
 
@@ -50,6 +50,7 @@ class NodeGroupHandler(ClusterMemberHandler):
             "ScalingConfig": {name: converted["ScalingConfig"].get(name) for name in sizes},
             "Labels": converted.get("Labels") or {},
             "Taints": converted.get("Taints") or [],
+            "LaunchTemplate": converted.get("LaunchTemplate") or {},
         }
 
     async def update_properties(
