@@ -17,6 +17,7 @@ import yaml
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.validation.load import load_config
 from dovetail.errors import InvalidInputError
+from tests.support.eks.schema_fields import changed_fields
 
 Document = dict[str, Any]
 ABSENT: Final = "(absent)"
@@ -163,7 +164,11 @@ VALUES: Final[dict[str, list[Any]]] = {
     "controller.kind": ["dovetail", "karpenter"],
     "controller.version": [ABSENT, "1.2.3", "1.2.4"],
     "controller.image": ["registry.example.com/dovetail:1", "registry.example.com/dovetail:2"],
-    "controller.chart": [ABSENT, "oci://registry.example.com/charts/dovetail", "oci://mirror.example.com/dovetail"],
+    "controller.chart": [
+        ABSENT,
+        "oci://registry.example.com/charts/dovetail",
+        "oci://mirror.example.com/dovetail",
+    ],
     "controller.crdChart": [ABSENT, "oci://registry.example.com/dovetail-crd"],
     "controller.release": [ABSENT, "scaler", "autoscaler"],
     "controller.namespace": [ABSENT, "kube-system", "scaling"],
@@ -246,8 +251,8 @@ VALUES: Final[dict[str, list[Any]]] = {
 }
 """Pattern of a field → its values. The first pattern that matches counts."""
 EXEMPT: Final = {
-    "name": "another name is another cluster: tests/eks/apply/test_properties.py",
-    "region": "another region is another cluster: tests/eks/apply/test_properties.py",
+    "name": "another name is another cluster: tests/eks/apply/test_ownership.py",
+    "region": "another region is another cluster: tests/eks/apply/test_ownership.py",
 }
 """Fields that ``random_pair`` does not edit, and why."""
 _FIRST_ELEMENTS: Final[dict[str, Any]] = {
@@ -283,6 +288,10 @@ _NEEDS: Final[dict[str, dict[str, Any]]] = {
     "addons.vpc-cni.enabled": {"home": {"kind": "fargate"}, "identity": "irsa"},
     "home.kind": {"identity": "irsa"},
     "controller.image": {"controller.kind": "dovetail"},
+    "controller.version": {
+        "controller.chart": "oci://registry.example.com/charts/dovetail",
+        "controller.crdChart": "oci://registry.example.com/charts/dovetail-crd",
+    },
 }
 """Pattern of a field → other fields that it needs to have an effect, or to be valid."""
 
@@ -291,8 +300,8 @@ class Pair(msgspec.Struct, frozen=True):
     """Two files: the second is an edit of the first."""
 
     field: str
-    before: Document
-    after: Document
+    before: ClusterConfig
+    after: ClusterConfig
 
 
 def values_of(field: str) -> list[Any]:
@@ -322,18 +331,13 @@ def random_pair(field: str, random: Random, names: Mapping[str, str]) -> Pair:
         _set(after, field, new)
         for other in random.sample(list(VALUES), random.choice((0, 0, 1, 3))):
             _set_random(after, other, field, random)
-        pair = Pair(field, before, after)
-        if _is_valid(before, names) and _is_valid(after, names):
-            return pair
+        try:
+            first, second = config_of(before, names), config_of(after, names)
+        except InvalidInputError:
+            continue
+        if field in changed_fields(first, second):
+            return Pair(field, first, second)
     raise AssertionError(f"no valid edit of {field}: add values or needs")
-
-
-def _is_valid(document: Document, names: Mapping[str, str]) -> bool:
-    try:
-        config_of(document, names)
-    except InvalidInputError:
-        return False
-    return True
 
 
 def _random_document(field: str, random: Random) -> Document:
