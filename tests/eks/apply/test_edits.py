@@ -12,6 +12,7 @@ from tests.support.memory_aws.landscape import create_landscape
 NETWORK = {"create": {"cidr": "10.0.0.0/16", "zones": 2}}
 ALICE = "arn:aws:iam::123456789012:user/alice"
 GROUP = {"name": "extra"}
+POLICY = "arn:aws:iam::aws:policy/CloudWatchAgentServerPolicy"
 
 
 @pytest.fixture
@@ -91,3 +92,18 @@ def test_ssm_for_nodes_with_their_own_role_is_settled_after_one_apply(memory_acc
     memory_account.apply(config)
 
     assert memory_account.plan(config).steps == ()
+
+
+def test_namespace_of_an_earlier_file_is_deleted_from_a_cluster_that_stays(
+    memory_account: MemoryAccount,
+) -> None:
+    names = create_landscape(memory_account.client, with_cluster=True)
+    subnets = {"ids": [names["$subnet-a"], names["$subnet-b"]]}
+    fields = {"home": "existing", "vpc": {"existing": {"subnets": subnets}}}
+    account = {"name": "reports", "namespace": "web", "policies": [POLICY]}
+    memory_account.apply(a_cluster(**fields, serviceAccounts=[account]))
+    config = a_cluster(**fields)
+    memory_account.apply(config)
+
+    assert memory_account.destroy(config) == []
+    assert ("v1", "namespaces", "", "web") not in memory_account.kube.clusters["dev"]

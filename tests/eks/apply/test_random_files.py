@@ -20,9 +20,12 @@ from tests.support.memory_aws.account import MemoryAccount
 from tests.support.memory_aws.canonical import canonical, differences
 from tests.support.memory_aws.landscape import create_landscape
 from tests.support.memory_aws.refusals import KilledError
+from tests.support.moto.cluster_account import TestAccount
 
 PAIRS = 520
 PARTS = 10
+SAMPLE = (2, 15, 28, 34, 61, 62, 98, 110, 128, 163)
+"""Pairs that moto runs as well."""
 MAX_WRITES = 60
 """Kills come within so many writes; most plans have fewer."""
 
@@ -34,6 +37,24 @@ def test_every_field_of_the_schema_has_edits() -> None:
 
     assert missing == [], "add their values to tests/support/eks/random_files.py"
     assert [field for field in EXEMPT if field not in fields] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SAMPLE)
+def test_moto_over_http_agrees(account: TestAccount, number: int) -> None:
+    """A sample of the pairs, with boto3, HTTP and an API server; killed between steps."""
+    random = Random(number)  # noqa: S311
+    names = create_landscape(account.client, with_cluster=False)
+    pair = random_pair(_fields()[number % len(_fields())], random, names)
+    inventory = account.inventory("us-east-1")
+
+    account.apply(pair.before)
+    account.apply(pair.after, steps=random.randrange(1, 10))
+    account.apply(pair.after)
+
+    assert [str(step) for step in account.plan(pair.after).steps] == []
+    assert account.destroy(pair.after) == []
+    assert account.inventory("us-east-1") == inventory
 
 
 @pytest.mark.slow
@@ -54,8 +75,12 @@ def test_second_file_is_applied_as_if_it_was_the_first(part: int) -> None:
 
 def _pair(number: int, random: Random) -> Pair:
     """Return a pair; every field has its turn."""
-    fields = [field for field in schema_fields() if field not in EXEMPT]
-    return random_pair(fields[number % len(fields)], random, _landscape(False)[1])
+    return random_pair(_fields()[number % len(_fields())], random, _landscape(False)[1])
+
+
+@cache
+def _fields() -> list[str]:
+    return [field for field in schema_fields() if field not in EXEMPT]
 
 
 @cache

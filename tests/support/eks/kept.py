@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dovetail.eks.config.cluster import ClusterConfig
+from tests.support.memory_aws.clusters import CREATOR
 
 Path = tuple[str, ...]
 Rule = Callable[[Path, Any, Any, ClusterConfig], bool]
@@ -43,4 +44,21 @@ def _version_of_chart(path: Path, before: Any, after: Any, config: ClusterConfig
     return is_chart and config.controller.version is None
 
 
-_RULES: tuple[Rule, ...] = (_block_of_subnet, _subnets_of_group, _entry_of_eks, _version_of_chart)
+def _service_linked_role(path: Path, before: Any, after: Any, config: ClusterConfig) -> bool:
+    """The service-linked role of spot belongs to the account."""
+    return path == ("role AWSServiceRoleForEC2Spot",) and after is None
+
+
+def _entry_of_creator(path: Path, before: Any, after: Any, config: ClusterConfig) -> bool:
+    """EKS decides at creation whether the creator is an administrator; later it is a note."""
+    return path == (f"entry {CREATOR}",) and "operator" not in str(config.access.admins)
+
+
+_RULES: tuple[Rule, ...] = (
+    _block_of_subnet,
+    _subnets_of_group,
+    _entry_of_eks,
+    _version_of_chart,
+    _service_linked_role,
+    _entry_of_creator,
+)

@@ -10,7 +10,7 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 def schema_fields() -> list[str]:
-    """Return the path of every field and list of maps: ``vpc.create.nat``, ``ingress[]``.
+    """Return the path of every field and list: ``vpc.create.nat``, ``ingress[]``.
 
     ``[]`` stands for the elements of a list. A map with free keys is one field.
     """

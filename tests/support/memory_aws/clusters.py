@@ -135,11 +135,11 @@ class MemoryClusters:
             raise refusal("InvalidParameterException", message)
 
     def _check_subnets(self, subnets: list[str]) -> str:
-        found = [self.account.ec2.resources.get(subnet) for subnet in subnets]
-        if None in found:
+        existing = [self.account.ec2.resources.get(subnet) for subnet in subnets]
+        if None in existing:
             raise refusal("InvalidParameterException", f"The subnet ID does not exist: {subnets}")
-        zones = {subnet["AvailabilityZone"] for subnet in found}
-        vpcs = {subnet["VpcId"] for subnet in found}
+        zones = {subnet["AvailabilityZone"] for subnet in existing}
+        vpcs = {subnet["VpcId"] for subnet in existing}
         if len(zones) < 2 or len(vpcs) != 1:
             message = "Subnets specified must be in at least two different AZs of one VPC"
             raise refusal("InvalidParameterException", message)
@@ -245,10 +245,10 @@ class MemoryClusters:
         every += [
             member for kinds in self.members.values() for kind in kinds.values() for member in kind.values()
         ]
-        found = [resource for resource in every if arn in resource.values()]
-        if len(found) != 1:
+        existing = [resource for resource in every if arn in resource.values()]
+        if len(existing) != 1:
             raise refusal("ResourceNotFoundException", f"no resource {arn}")
-        return found
+        return existing
 
     # Members in general.
 

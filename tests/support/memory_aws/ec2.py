@@ -77,8 +77,8 @@ class MemoryEc2(MemoryNetwork):
         else:
             assert not tables, "an interface endpoint has no route tables"
 
-    def describe_vpc_endpoints(self, *, Filters: Any = ()) -> Raw:
-        endpoints = self.select("vpce", Filters)
+    def describe_vpc_endpoints(self, *, Filters: Any = (), VpcEndpointIds: Any = None) -> Raw:
+        endpoints = self.select("vpce", Filters, VpcEndpointIds)
         for endpoint in endpoints:
             self.settle(endpoint["VpcEndpointId"])
             if endpoint["State"] == "deleting":
@@ -170,10 +170,10 @@ class MemoryEc2(MemoryNetwork):
     ) -> Raw:
         for permission in IpPermissions:
             for rule in _split_permission(GroupId, permission):
-                found = [entry for entry in self.rules.values() if _rule_key(entry) == _rule_key(rule)]
-                if not found:
+                existing = [entry for entry in self.rules.values() if _rule_key(entry) == _rule_key(rule)]
+                if not existing:
                     raise refusal("InvalidPermission.NotFound", f"{_rule_key(rule)} does not exist")
-                found[0]["Description"] = rule["Description"]
+                existing[0]["Description"] = rule["Description"]
         return {"Return": True}
 
     def revoke_security_group_ingress(self, *, GroupId: str, SecurityGroupRuleIds: list[str]) -> Raw:

@@ -23,6 +23,10 @@ class MemoryEks(MemoryClusters):
         )
         return {"addon": dict(addon)}
 
+    def describe_addon_versions(self, *, addonName: str, kubernetesVersion: str) -> Raw:
+        versions = [{"addonVersion": _addon_version(kubernetesVersion)}]
+        return {"addons": [{"addonName": addonName, "addonVersions": versions}]}
+
     def list_addons(self, *, clusterName: str) -> Raw:
         return {"addons": list(self.members_of(clusterName, "addon"))}
 
@@ -151,8 +155,12 @@ def _update_entry(entry: Raw, changes: Raw) -> None:
         raise refusal("InvalidParameterException", "The kubernetes group name is invalid, cannot start with")
     entry.update(changes)
     if not entry["username"]:
-        # EKS generates a user name if none is given.
-        entry["username"] = entry["principalArn"]
+        # EKS generates a user name if none is given: of a role, with the name of its session.
+        start, is_role, name = entry["principalArn"].partition(":role/")
+        session = (
+            f"{start.replace(':iam:', ':sts:')}:assumed-role/{name.rpartition('/')[2]}/{{{{SessionName}}}}"
+        )
+        entry["username"] = session if is_role else entry["principalArn"]
 
 
 def _entry(entry: Raw) -> Raw:

@@ -149,6 +149,18 @@ class MemoryIam:
         self.attached[RoleName] = [arn for arn in self.attached[RoleName] if arn != PolicyArn]
         return {}
 
+    def create_service_linked_role(self, *, AWSServiceName: str, **_: Any) -> Raw:
+        assert AWSServiceName == "spot.amazonaws.com", AWSServiceName
+        name = "AWSServiceRoleForEC2Spot"
+        if name in self.roles:
+            raise refusal("InvalidInput", f"Service role name {name} has been taken in this account")
+        trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": AWSServiceName}}]}
+        return self.create_role(
+            RoleName=name,
+            AssumeRolePolicyDocument=json.dumps(trust),
+            Path=f"/aws-service-role/{AWSServiceName}/",
+        )
+
     # Policies.
 
     def _check_policy(self, arn: str) -> None:

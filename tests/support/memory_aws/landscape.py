@@ -1,4 +1,4 @@
-"""What an account has before Dovetail: a network, roles, policies, perhaps a cluster."""
+"""Landscape of an account before Dovetail: a network, roles, policies, perhaps a cluster."""
 
 import json
 from typing import Any, Final

@@ -331,10 +331,10 @@ class MemoryNetwork:
     def _put_route(self, table_id: str, route: dict[str, str], *, exists: bool) -> Raw:
         table = self.find(table_id)
         destination = _destination(route)
-        found = any(_destination(entry) == destination for entry in table["Routes"])
-        if found and not exists:
+        existing = any(_destination(entry) == destination for entry in table["Routes"])
+        if existing and not exists:
             raise refusal("RouteAlreadyExists", f"{destination} is in {table_id}")
-        if exists and not found:
+        if exists and not existing:
             raise refusal("InvalidParameterValue", f"There is no route defined for '{destination}'")
         targets = [value for key, value in route.items() if key.endswith("GatewayId")]
         assert len(targets) == 1, route
