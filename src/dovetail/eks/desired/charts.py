@@ -51,6 +51,8 @@ CONTROLLERS: Final[dict[str, tuple[Chart, Chart]]] = {
 def is_chart_directory(location: str) -> bool:
     """Return True for a directory; other locations are oci:// addresses, or names in a repository."""
     return "/" in location and "://" not in location
+
+
 CONTROLLER_CHARTS: Final = frozenset(
     chart.chart.rpartition("/")[2] for charts in CONTROLLERS.values() for chart in charts
 )
