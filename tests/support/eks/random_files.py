@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from functools import cache
 from random import Random  # noqa: TID251 - seeded
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import yaml
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.validation.load import load_config
 from dovetail.errors import InvalidInputError
-from tests.support.eks.schema_fields import changed_fields
+from tests.support.eks.schema_fields import changed_fields, schema_fields
 
 Document = dict[str, Any]
 ABSENT: Final = "(absent)"
@@ -82,6 +83,7 @@ _GROUP_VALUES: Final[dict[str, list[Any]]] = {
     "taints[].value": [ABSENT, "x", "y"],
     "taints[].effect": [ABSENT, "NoSchedule", "NoExecute", "PreferNoSchedule"],
     "launchTemplate": [ABSENT, True, False],
+    "image": [ABSENT, "al2023", "bottlerocket"],
 }
 VALUES: Final[dict[str, list[Any]]] = {
     "account": [ABSENT, "123456789012", "210987654321"],
@@ -118,6 +120,8 @@ VALUES: Final[dict[str, list[Any]]] = {
     "ingress[].protocol": [ABSENT, "tcp", "udp"],
     "ingress[].ports": [443, "8000-8080", "80"],
     "ingress[].cidrs": [ABSENT, ["10.1.0.0/16"], ["10.2.0.0/16", "10.1.0.0/16"], ["10.3.0.0/16"]],
+    "nodeSecurityGroup.tags": [ABSENT, {"team": "net"}, {"team": "sec", "audit": "yes"}],
+    "support": [ABSENT, "standard", "extended"],
     "logging.types": [ABSENT, ["api"], ["api", "audit"], ["scheduler"]],
     "logging.retentionDays": [ABSENT, 7, 30],
     "home.name": [ABSENT, "controller", "system"],
@@ -158,6 +162,8 @@ VALUES: Final[dict[str, list[Any]]] = {
     "access.users[].userArn": [f"{_ACCOUNT}:user/alice", f"{_ACCOUNT}:user/bob"],
     "access.users[].username": [ABSENT, "alice", "alice-admin"],
     "access.users[].groups": [ABSENT, ["viewers"], ["system:masters", "viewers"]],
+    "access.*[].policies": [ABSENT, ["AmazonEKSViewPolicy"], ["AmazonEKSEditPolicy", "AmazonEKSViewPolicy"]],
+    "access.*[].namespaces": [ABSENT, ["default"], ["default", "kube-system"]],
     "access.accounts": [ABSENT, ["210987654321"], ["210987654321", "310987654321"]],
     "access.creatorIsAdmin": [ABSENT, True, False],
     "access.consoleRoles": [ABSENT, ["Developers"], ["Developers", "Viewers"], ["Viewers"]],
@@ -251,6 +257,9 @@ VALUES: Final[dict[str, list[Any]]] = {
 }
 """Pattern of a field → its values. The first pattern that matches counts."""
 EXEMPT: Final = {
+    "ipFamily": "EKS decides it at creation; a change is refused",
+    "serviceCidr": "EKS decides it at creation; a change is refused",
+    "secretsEncryption.keyArn": "EKS does not change the key of a cluster; a change is refused",
     "name": "another name is another cluster: tests/eks/apply/test_ownership.py",
     "region": "another region is another cluster: tests/eks/apply/test_ownership.py",
 }
@@ -278,6 +287,8 @@ _NEEDS: Final[dict[str, dict[str, Any]]] = {
     "vpc.existing.securityGroups.tags": {"vpc.existing.securityGroups.ids": ABSENT},
     "iam.nodeRole.arn": {"iam.nodeRole.use": ABSENT},
     "access.accounts": {"access.mode": "aws-auth"},
+    "access.roles[].namespaces": {"access.mode": ABSENT, "access.roles[].policies": ["AmazonEKSViewPolicy"]},
+    "access.users[].namespaces": {"access.mode": ABSENT, "access.users[].policies": ["AmazonEKSViewPolicy"]},
     "access.creatorIsAdmin": {"access.admins": ["admin"]},
     "logging.retentionDays": {"logging.types": ["api"]},
     "nodePools[].nodeClass": {"nodeClasses[]": [{"name": "default"}, {"name": "other"}]},
@@ -309,6 +320,13 @@ def values_of(field: str) -> list[Any]:
     return next((values for pattern, values in VALUES.items() if fnmatchcase(field, _glob(pattern))), [])
 
 
+@cache
+def _known_patterns() -> list[str]:
+    """Return the patterns that match a field of the schema."""
+    fields = schema_fields()
+    return [pattern for pattern in VALUES if any(fnmatchcase(field, _glob(pattern)) for field in fields)]
+
+
 def _glob(pattern: str) -> str:
     return pattern.replace("[]", "[[]]")
 
@@ -329,7 +347,7 @@ def random_pair(field: str, random: Random, names: Mapping[str, str]) -> Pair:
         old, new = random.sample(values_of(field), 2)
         _set(before, field, old)
         _set(after, field, new)
-        for other in random.sample(list(VALUES), random.choice((0, 0, 1, 3))):
+        for other in random.sample(_known_patterns(), random.choice((0, 0, 1, 3))):
             _set_random(after, other, field, random)
         try:
             first, second = config_of(before, names), config_of(after, names)
@@ -361,7 +379,7 @@ def _random_document(field: str, random: Random) -> Document:
         document["vpc"] = {"existing": {"subnets": {"ids": ["$subnet-a", "$subnet-b", "$subnet-c"]}}}
     else:
         document["vpc"] = {"create": {"zones": random.choice((2, 3))}}
-    for other in random.sample(list(VALUES), random.choice((2, 5, 9))):
+    for other in random.sample(_known_patterns(), random.choice((2, 5, 9))):
         _set_random(document, other, field, random)
     for pattern, needs in _NEEDS.items():
         if fnmatchcase(field, _glob(pattern)):
@@ -374,6 +392,7 @@ def _set_random(document: Document, pattern: str, field: str, random: Random) ->
     """Set a field at random, unless it does not fit the kind of home and network."""
     other = pattern.replace("addons.*", f"addons.{random.choice(('keda', 'coredns', 'metrics-server'))}")
     other = other.replace("*aints", random.choice(("taints", "startupTaints")))
+    other = other.replace("access.*", random.choice(("access.roles", "access.users")))
     kind = document["home"]["kind"]
     homes = [name for name, fields in _HOMES.items() if other in fields] or ["managed-node-group"]
     is_other_home = other.startswith("home.") and kind not in homes

@@ -33,7 +33,7 @@ from tests.support.memory_aws.ec2 import MemoryEc2
 from tests.support.memory_aws.eks import MemoryEks
 from tests.support.memory_aws.iam import ACCOUNT, MemoryIam
 from tests.support.memory_aws.kubernetes import MemoryApiAccess, MemoryHelm, MemoryKube
-from tests.support.memory_aws.messaging import MemoryEvents, MemoryLogs, MemorySqs
+from tests.support.memory_aws.messaging import MemoryEvents, MemoryKms, MemoryLogs, MemorySqs
 from tests.support.memory_aws.refusals import KilledError
 
 T = TypeVar("T")
@@ -61,6 +61,7 @@ class MemoryAccount:
         self.sqs = MemorySqs(self)
         self.events = MemoryEvents()
         self.logs = MemoryLogs()
+        self.kms = MemoryKms()
         self.kube = MemoryKube(self)
         self.sts = MemorySts()
         self.writes = 0

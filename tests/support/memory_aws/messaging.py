@@ -1,4 +1,4 @@
-"""SQS, EventBridge and CloudWatch Logs in memory."""
+"""SQS, EventBridge, CloudWatch Logs and KMS in memory."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -201,6 +201,16 @@ class MemoryLogs:
         self._group(logGroupName)
         del self.groups[logGroupName]
         return {}
+
+
+class MemoryKms:
+    """No keys of our own: files with encryption are not among the random ones."""
+
+    def list_aliases(self) -> Raw:
+        return {"Aliases": []}
+
+    def list_keys(self) -> Raw:
+        return {"Keys": []}
 
 
 def _url(name: str) -> str:

@@ -232,6 +232,9 @@ class MemoryNetwork:
     def describe_internet_gateways(self, *, Filters: Any = ()) -> Raw:
         return {"InternetGateways": self.select("igw", Filters)}
 
+    def describe_egress_only_internet_gateways(self, *, Filters: Any = ()) -> Raw:
+        return {"EgressOnlyInternetGateways": []}
+
     def attach_internet_gateway(self, *, InternetGatewayId: str, VpcId: str) -> Raw:
         raw = self.find(InternetGatewayId)
         self.find(VpcId)
