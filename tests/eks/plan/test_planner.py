@@ -9,6 +9,7 @@ from dovetail.eks.desired.desired_state import desired_state
 from dovetail.eks.plan.planner import Action, Step, plan_changes, plan_deletion
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource, ObservedState, sort_by_dependency
+from dovetail.eks.plan.resource_kinds import KINDS
 from tests.support.eks.configs import ACCOUNT, EXAMPLES, a_cluster, an_example
 from tests.support.eks.in_memory_account import InMemoryAccount, changed
 
@@ -41,15 +42,17 @@ def test_plan_interrupted_after_any_step_is_finished_by_the_next_one(example: st
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_deletion_keeps_only_external_resources(example: str) -> None:
+def test_deletion_keeps_only_external_and_shared_resources(example: str) -> None:
     resources = desired_state(an_example(example))
     account = InMemoryAccount(resources)
+    shared = {resource.address for resource in resources if KINDS[resource.kind].shared}
     before = set(account.resources)
     account.run(plan_changes(resources, account.observed()))
 
     account.run(plan_deletion(resources, account.observed()))
 
-    assert set(account.resources) == before
+    assert shared <= {"service-linked-role/AWSServiceRoleForEC2Spot"}
+    assert set(account.resources) == before | shared
 
 
 @pytest.mark.parametrize("example", NAMES)
@@ -65,7 +68,8 @@ def test_deletion_interrupted_after_any_step_is_finished_by_the_next_one(example
         account.run(full_plan, steps=stop)
         account.run(plan_deletion(resources, account.observed()))
 
-        assert all(resource.external for resource in resources if resource.address in account.resources)
+        left = [resource for resource in resources if resource.address in account.resources]
+        assert all(resource.external or KINDS[resource.kind].shared for resource in left)
 
 
 def test_nodepools_are_deleted_before_the_controller_and_the_controller_before_its_role() -> None:
