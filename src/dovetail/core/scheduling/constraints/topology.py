@@ -236,7 +236,7 @@ class Topology:
         return self._rule(TopologyRule(group, kind, soft=soft))
 
     def anti_affinity_rules(self, namespace: str, spec: PodSpec) -> list[TopologyRule]:
-        """Return the required anti-affinity rules of running pods that concern pods to place.
+        """Return required anti-affinity rules of running pods that concern classes.
 
         Terms that select the same classes exclude them alike, and share a rule: memory must
         not grow with the terms of running pods times the nodes.
