@@ -154,6 +154,7 @@ class Account:
     def _cluster(self) -> None:
         self.eks.create_cluster(
             name=CLUSTER,
+            version="1.33",
             roleArn=f"arn:aws:iam::{NUMBER}:role/cluster",
             resourcesVpcConfig={"subnetIds": self.subnets},
             accessConfig={"authenticationMode": "API"},

@@ -35,8 +35,9 @@ def finds(*codes: str, about: str) -> Callable[[Plant], Plant]:
     return register
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def applied() -> Iterator[AppliedAccount]:
+    """The applied cluster; not for the session, because other tests reset moto, too."""
     with applied_account(healthy_config()) as account:
         yield account
 
