@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.mixes import limits, rules
-from dovetail.core.scheduling.arrays import price_index
-from dovetail.core.scheduling.arrays.price_index import JoinedPriceIndex, PriceIndex
 from dovetail.core.scheduling.fleet import kernel
 from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
+from dovetail.core.scheduling.placement import price_index
+from dovetail.core.scheduling.placement.price_index import JoinedPriceIndex, PriceIndex
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.snapshot import ClusterSnapshot
 

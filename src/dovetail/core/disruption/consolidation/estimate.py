@@ -13,8 +13,8 @@ import numpy as np
 from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
-from dovetail.core.scheduling.arrays.price_index import PriceIndexes
 from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.placement.price_index import PriceIndexes
 from dovetail.core.scheduling.pods.volumes import NO_VOLUMES
 from dovetail.model import labels as label_keys
 

@@ -1,4 +1,4 @@
-"""Inner loops of the fleet search: fill nodes, swap pods for better ones, bound their value.
+"""Inner loops of the fleet search: fill nodes, swap pods, bound their value.
 
 They take most of the time of a plan with many classes. ``_kernel.c`` has the same loops
 in C, and is used where it was built; results are equal to the last bit.
@@ -64,7 +64,7 @@ def swap_pods(
 
 
 def value_bound(values: Floats, share: Floats, max_pods: Floats, weightings: Floats) -> Floats:
-    """Return [T, L]: upper bound of the value on a node of type t, per weighting [L, R].
+    """Return [T, L]: upper bound of the value on each type, per weighting [L, R].
 
     A weighting reduces all resources to one. The fractional knapsack that remains
     is solved by taking the pods with the highest value per load first.

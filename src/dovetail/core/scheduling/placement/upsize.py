@@ -7,9 +7,9 @@ extra price per pod.
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.price_index import PriceIndexes
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.placement.price_index import PriceIndexes
 from dovetail.core.scheduling.placement.state import PlacementState
 
 _FINITE = 1e18

@@ -122,7 +122,7 @@ class JoinedPriceIndex:
         ``len(self.prices)`` means that no type fits.
         """
         if _kernel is not None:
-            found = np.zeros(len(part_of), np.int64)
+            positions = np.zeros(len(part_of), np.int64)
             shape = (*self._alloc.shape, len(self._parts), len(part_of))
             _kernel.cheapest_fit(
                 shape,
@@ -133,9 +133,9 @@ class JoinedPriceIndex:
                 part_of,
                 np.ascontiguousarray(loads),
                 max_prices,
-                found,
+                positions,
             )
-            return found
+            return positions
         first, end = np.zeros(len(part_of), np.int64), np.zeros(len(part_of), np.int64)
         for number, part in enumerate(self._parts):
             of_part = (part_of == number).nonzero()[0]
