@@ -107,3 +107,14 @@ def test_namespace_of_an_earlier_file_is_deleted_from_a_cluster_that_stays(
 
     assert memory_account.destroy(config) == []
     assert ("v1", "namespaces", "", "web") not in memory_account.kube.clusters["dev"]
+
+
+def test_role_that_leaves_the_console_loses_its_policy(memory_account: MemoryAccount) -> None:
+    create_landscape(memory_account.client, with_cluster=False)
+    apply_both(
+        memory_account,
+        {"access": {"consoleRoles": ["Developers", "Viewers"]}},
+        {"access": {"consoleRoles": ["Viewers"]}},
+    )
+
+    assert memory_account.iam.attached["Developers"] == []

@@ -249,9 +249,11 @@ class PolicyHandler(AwsHandler):
                 "iam", "create_policy_version", **identity, PolicyDocument=document, SetAsDefault=True
             )
         if "Roles" in names:
-            before = set(observed.properties["Roles"])
-            for role in set(resource.properties["Roles"]) - before:
+            before, after = set(observed.properties["Roles"]), set(resource.properties["Roles"])
+            for role in sorted(after - before):
                 await self._aws.call("iam", "attach_role_policy", RoleName=role, **identity)
+            for role in sorted(before - after):
+                await self._aws.delete("iam", "detach_role_policy", RoleName=role, **identity)
         return observed.attributes
 
     async def delete(self, observed: ObservedResource) -> None:
