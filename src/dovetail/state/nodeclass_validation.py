@@ -38,7 +38,7 @@ def find_nodeclass_problem(
 
 
 class _Validated(msgspec.Struct, frozen=True):
-    """What depends on nothing but the object itself."""
+    """Results that depend only on the object itself."""
 
     node_class: EC2NodeClass
     kubelet_problem: Problem | None

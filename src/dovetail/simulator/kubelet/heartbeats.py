@@ -1,6 +1,6 @@
 """Heartbeats: Leases every ten seconds, node status every five minutes.
 
-They are written one by one if somebody may see each of them: an API server in another
+They are written one by one if each of them may be seen: an API server in another
 process, a client of the sandbox, a watch of Leases. Otherwise heartbeats change nothing and
 take no time: a Lease gets its latest renewal when it is read or when its kubelet stops, and
 a node's status is written only when it changes.

@@ -18,7 +18,7 @@ from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Obj
 from dovetail.simulator.apiserver.storage.selectors import Operator, SelectionPredicate, field_value
 
 _COMPACTION_INTERVAL: Final = timedelta(minutes=5)
-"""How often changes older than this are dropped; kube-apiserver's default."""
+"""Interval at which older changes are dropped; the default of kube-apiserver."""
 
 ObjectKey = tuple[str, str]
 """Namespace and name; the namespace of a cluster-scoped object is empty."""
