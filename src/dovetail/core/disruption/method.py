@@ -112,7 +112,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     needs_context: bool = False
     """``decide`` needs the whole cluster. It runs in a thread, at most once per scan interval."""
     get_time_state: Callable[[DisruptionContext], Hashable] | None = None
-    """Returns the values that ``decide`` reads from the time of its context, beside that time itself.
+    """Returns what ``decide`` derives from the time of its context.
 
     If it and the rest of the input are equal, so is the decision, which need not be computed
     again. None: unknown.
