@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.desired.names import DISCOVERY
+from dovetail.eks.plan.resource import NAME_TAG
 from tests.support.memory_aws.clusters import CREATOR
 
 Path = tuple[str, ...]
@@ -44,6 +46,17 @@ def _version_of_chart(path: Path, before: Any, after: Any, config: ClusterConfig
     return is_chart and config.controller.version is None
 
 
+def _name_of_rule(path: Path, before: Any, after: Any, config: ClusterConfig) -> bool:
+    """A security group rule that is desired under another name keeps its name tag."""
+    return path[0].startswith("rule {") and path[1:] == ("Tags", NAME_TAG)
+
+
+def _discovery_tag(path: Path, before: Any, after: Any, config: ClusterConfig) -> bool:
+    """Discovery tags on existing subnets stay after a change to ids (docs/limitations.md)."""
+    is_given = path[0].startswith(("subnet-", "sg-"))
+    return is_given and path[1:] == ("Tags", DISCOVERY) and after is None
+
+
 def _service_linked_role(path: Path, before: Any, after: Any, config: ClusterConfig) -> bool:
     """The service-linked role of spot belongs to the account."""
     return path == ("role AWSServiceRoleForEC2Spot",) and after is None
@@ -59,6 +72,8 @@ _RULES: tuple[Rule, ...] = (
     _subnets_of_group,
     _entry_of_eks,
     _version_of_chart,
+    _name_of_rule,
+    _discovery_tag,
     _service_linked_role,
     _entry_of_creator,
 )
