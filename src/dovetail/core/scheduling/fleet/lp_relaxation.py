@@ -6,7 +6,7 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
-from dovetail.core.scheduling.fleet.problem import FleetProblem
+from dovetail.core.scheduling.fleet.problem import FleetProblem, fits_in
 
 # Capped classes that get a slot resource: those that need most nodes. Each adds a row per
 # type. Of many classes only those that need so many nodes: others find enough among them.
@@ -18,6 +18,9 @@ _MIN_VALUE_SHARE = 1e-4
 _EPSILON = 1e-7
 # Room of a type, in total demands; more makes no difference but to the numerical range.
 _MAX_ROOM = 1e4
+# Up to so many classes, programs begin with all types that can be in an optimum. Of several
+# optima, these are rounded better, and such programs are small.
+_FEW_CLASSES = 24
 # Types added to the program at once: those that may improve it most.
 _ADDED_TYPES = 8
 
@@ -61,7 +64,15 @@ class FluidProgram:
         self._room: Floats = np.minimum(alloc / total, _MAX_ROOM)  # [T, R]
         self._holds: Bools = problem.max_pods >= 1  # [T, K]
         self._whole_nodes: Floats = problem.share.max(axis=2)  # [T, K]
-        self._program = LinearProgram(np.ones(len(sizes)), np.full(len(sizes), INFINITE), primal=True)
+        self._has_few_classes = len(sizes) <= _FEW_CLASSES
+        self._start()
+
+    def _start(self) -> None:
+        """Start with a program without types."""
+        class_count = len(self._part)
+        self._program = LinearProgram(
+            np.ones(class_count), np.full(class_count, INFINITE), primal=not self._has_few_classes
+        )
         self._columns = 0
         none: Ints = np.zeros(0, dtype=np.int64)
         # Types in the program [S], and the columns of their numbers of nodes [S].
@@ -71,9 +82,13 @@ class FluidProgram:
 
     def solve(self, price: Floats) -> FluidRelaxation:
         """Return the optimum at these prices [T]."""
+        if self._has_few_classes:
+            self._start()
+            missing = self._best_value_types(price)
+        else:
+            self._program.change_costs(self._node_columns, price[self._types])
+            missing = np.setdiff1d(self._cheapest_for_each_class(price), self._types)
         program, class_count = self._program, len(self._part)
-        program.change_costs(self._node_columns, price[self._types])
-        missing = np.setdiff1d(self._cheapest_for_each_class(price), self._types)
         while True:
             if len(missing):
                 self._add_types(missing, price)
@@ -91,6 +106,21 @@ class FluidProgram:
         used = used[np.argsort(self._types[used])]
         per_node = placed[used] / nodes[used, None]
         return FluidRelaxation(solution.objective, values, self._types[used], nodes[used], per_node)
+
+    def _best_value_types(self, price: Floats) -> Ints:
+        """Return the types that offer some mix of resources at the lowest price.
+
+        A type is left out if another offers more of everything per dollar and holds
+        every class that it holds.
+        """
+        per_dollar = self._room / price[:, None]
+        dominated = fits_in(per_dollar, per_dollar * (1 + _EPSILON))
+        holds = self._holds.astype(np.float64)
+        dominated &= np.einsum("ik,jk->ij", holds, 1 - holds) == 0
+        # Of two types that dominate each other the first stays.
+        dominated &= ~dominated.T | np.tri(len(per_dollar), k=-1, dtype=np.bool_)
+        np.fill_diagonal(dominated, val=False)
+        return np.flatnonzero(~dominated.any(axis=1))
 
     def _cheapest_for_each_class(self, price: Floats) -> Ints:
         """Return the types with the cheapest pods of each class: together they hold all pods."""
