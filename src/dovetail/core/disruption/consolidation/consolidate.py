@@ -124,7 +124,7 @@ class _PassPlanner:
 def _is_better(fleet: Sequence[Command], others: Sequence[Command]) -> bool:
     """Return True if fleet replacements save more, in total and per disruption cost."""
     saving, fleet_saving = _get_saving(others), _get_saving(fleet)
-    if fleet_saving <= saving:
+    if not fleet or fleet_saving <= saving:
         return False
     cost = sum(command.disruption_cost for command in others)
     fleet_cost = sum(command.disruption_cost for command in fleet)
