@@ -108,6 +108,7 @@ class MemoryClusters:
             "certificateAuthority": {"data": "LS0t"},
             "identity": {"oidc": {"issuer": f"https://oidc.eks.us-east-1.amazonaws.com/id/{number:08X}"}},
             "accessConfig": access,
+            "upgradePolicy": {"supportType": "EXTENDED"},
             **{key: value for key, value in more.items() if key != "bootstrapSelfManagedAddons"},
             "tags": more.get("tags", {}),
         }
@@ -196,6 +197,10 @@ class MemoryClusters:
                     raise refusal("InvalidParameterException", "No changes needed for the logging config")
                 cluster["logging"] = value
                 self._write_logs(cluster)
+            elif key == "upgradePolicy":
+                if value == cluster["upgradePolicy"]:
+                    raise refusal("InvalidParameterException", "No changes needed for the upgrade policy")
+                cluster["upgradePolicy"] = value
             else:
                 raise AssertionError(f"update of {key}")
         cluster["status"] = "UPDATING"

@@ -64,6 +64,9 @@ def _create_cluster(client: Any, names: dict[str, str]) -> None:
     )
     for _ in range(2):
         eks.describe_cluster(name="dev")
+    eks.create_addon(clusterName="dev", addonName="eks-pod-identity-agent", resolveConflicts="NONE")
+    for _ in range(2):
+        eks.describe_addon(clusterName="dev", addonName="eks-pod-identity-agent")
 
 
 def _tags(kind: str, tags: dict[str, str]) -> dict[str, Any]:

@@ -302,7 +302,10 @@ _EKS: Final = (
         # Subnets and zones can change, within the same VPC.
         immutable="RoleArn KubernetesNetworkConfig",
         unordered="SubnetIds SecurityGroupIds PublicAccessCidrs EnabledTypes",
-        defaults={"KubernetesNetworkConfig": {"IpFamily": "ipv4"}},
+        defaults={
+            "KubernetesNetworkConfig": {"IpFamily": "ipv4"},
+            "UpgradePolicy": {"SupportType": "EXTENDED"},
+        },
         create_seconds=600,
         update_seconds={"Version": 600, "ResourcesVpcConfig": 300, "Logging": 120, "AccessConfig": 60},
     ),

@@ -89,10 +89,6 @@ def _decode_document(document: Any) -> Any:
     return json.loads(unquote(document)) if isinstance(document, str) else document
 
 
-def _policy_arns(policies: list[Raw]) -> list[str]:
-    return [policy["PolicyArn"] for policy in policies]
-
-
 class RoleHandler(AwsHandler):
     """Roles, by name, with their attached managed policies."""
 
@@ -155,7 +151,7 @@ class RoleHandler(AwsHandler):
         attached = await self._aws.call_or_none("iam", "list_attached_role_policies", **identity)
         if attached is None:
             return
-        await self._detach(observed.name, _policy_arns(attached["AttachedPolicies"]))
+        await self._detach(observed.name, [policy["PolicyArn"] for policy in attached["AttachedPolicies"]])
         # Others may have added inline policies and instance profiles; IAM deletes no role
         # that has them.
         inline = await self._aws.list_all("iam", "list_role_policies", "PolicyNames", **identity)
@@ -188,7 +184,7 @@ class RoleHandler(AwsHandler):
                 "Path": raw["Path"],
                 "Description": raw.get("Description", ""),
                 "AssumeRolePolicyDocument": _decode_document(raw["AssumeRolePolicyDocument"]),
-                "ManagedPolicyArns": _policy_arns(attached),
+                "ManagedPolicyArns": [policy["PolicyArn"] for policy in attached],
                 "PermissionsBoundary": boundary.get("PermissionsBoundaryArn", ""),
             },
             tags=tag_map(raw.get("Tags")),
