@@ -1,4 +1,4 @@
-"""Lazy heartbeats of the simulated cluster: nothing is written, and nobody can tell."""
+"""Lazy heartbeats of the simulated cluster: nothing is written until it is read."""
 
 from datetime import datetime, timedelta
 
