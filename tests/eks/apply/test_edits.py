@@ -118,3 +118,24 @@ def test_role_that_leaves_the_console_loses_its_policy(memory_account: MemoryAcc
     )
 
     assert memory_account.iam.attached["Developers"] == []
+
+
+def test_discovery_tags_go_with_the_subnets_that_the_file_drops(memory_account: MemoryAccount) -> None:
+    names = create_landscape(memory_account.client, with_cluster=False)
+    subnets = [names[f"$subnet-{letter}"] for letter in "abc"]
+    ec2, tag = memory_account.client("ec2"), {"Key": "karpenter.sh/discovery", "Value": "dev"}
+    ec2.create_tags(Resources=subnets[:1], Tags=[tag])
+
+    def tagged() -> list[str]:
+        filters = [{"Name": "key", "Values": [tag["Key"]]}, {"Name": "resource-id", "Values": subnets}]
+        return [each["ResourceId"] for each in ec2.describe_tags(Filters=filters)["Tags"]]
+
+    def network(ids: list[str], discovery: str) -> dict[str, Any]:
+        return {"vpc": {"existing": {"subnets": {"ids": ids}, "discovery": discovery}}}
+
+    apply_both(memory_account, network(subnets, "tags"), network(subnets[:2], "tags"))
+    assert tagged() == subnets[:2]
+
+    apply_both(memory_account, network(subnets[:2], "tags"), network(subnets[:2], "ids"))
+    # Its tag is of its owner.
+    assert tagged() == subnets[:1]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from dovetail.eks.config.cluster import ClusterConfig
-from dovetail.eks.desired.names import DISCOVERY
 from dovetail.eks.plan.resource import NAME_TAG
 from tests.support.memory_aws.clusters import CREATOR
 
@@ -51,12 +50,6 @@ def _name_of_rule(path: Path, before: Any, after: Any, config: ClusterConfig) ->
     return path[0].startswith("rule {") and path[1:] == ("Tags", NAME_TAG)
 
 
-def _discovery_tag(path: Path, before: Any, after: Any, config: ClusterConfig) -> bool:
-    """Discovery tags on existing subnets stay after a change to ids (docs/limitations.md)."""
-    is_given = path[0].startswith(("subnet-", "sg-"))
-    return is_given and path[1:] == ("Tags", DISCOVERY) and after is None
-
-
 def _service_linked_role(path: Path, before: Any, after: Any, config: ClusterConfig) -> bool:
     """The service-linked role of spot belongs to the account."""
     return path == ("role AWSServiceRoleForEC2Spot",) and after is None
@@ -73,7 +66,6 @@ _RULES: tuple[Rule, ...] = (
     _entry_of_eks,
     _version_of_chart,
     _name_of_rule,
-    _discovery_tag,
     _service_linked_role,
     _entry_of_creator,
 )

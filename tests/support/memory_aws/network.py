@@ -99,14 +99,15 @@ class MemoryNetwork:
 
     def describe_tags(self, *, Filters: list[Raw]) -> Raw:
         values = {entry["Name"]: entry["Values"] for entry in Filters}
-        assert set(values) <= {"resource-id", "key"}, values
+        assert set(values) <= {"resource-id", "key", "value"}, values
         return {
             "Tags": [
                 {"ResourceId": resource_id, **tag}
-                for resource_id in values["resource-id"]
+                for resource_id in values.get("resource-id", self.resources)
                 if resource_id in self.resources
-                for tag in self.resources[resource_id]["Tags"]
+                for tag in self.resources[resource_id].get("Tags", ())
                 if tag["Key"] in values.get("key", [tag["Key"]])
+                and tag["Value"] in values.get("value", [tag["Value"]])
             ]
         }
 
