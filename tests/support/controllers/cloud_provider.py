@@ -1,6 +1,6 @@
 """A fake CloudProvider: launches at once, and fails as a test scripts it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,6 +35,8 @@ class FakeCloudProvider:
         """Every call: verb, and claim name or provider ID."""
         self.failing: dict[str, list[Exception]] = {}
         """Verb → errors of its next calls, in order."""
+        self.during_launch: Callable[[], object] = lambda: None
+        """Called while an instance is being launched."""
         self.termination_delay = timedelta()
         """From the first ``delete`` until the instance is gone."""
         self.labels = FrozenDict(
@@ -101,6 +103,7 @@ class FakeCloudProvider:
             nodepool=claim.pool,
         )
         await self._on_write("launch", f"instance of {claim.name}")
+        self.during_launch()
         return instance
 
     async def delete(self, provider_id: str) -> None:

@@ -15,6 +15,7 @@ from dovetail.ports.cloudprovider import (
     NodeClassNotReadyError,
 )
 from dovetail.ports.kube_errors import InternalError
+from dovetail.simulator.apiserver.options import PatchType
 from tests.support.controllers.cloud_provider import SHAPE
 from tests.support.controllers.environment import ControllerEnvironment, condition
 from tests.support.kube import manifests
@@ -153,6 +154,29 @@ def test_failed_status_write_does_not_launch_again() -> None:
 
     assert env.claim().provider_id
     assert env.cloud.calls("create") == ["claim"]
+
+
+def test_status_written_by_others_during_a_launch_is_kept() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    theirs = {
+        "type": "Inspected",
+        "status": "True",
+        "reason": "Inspected",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    env.cloud.during_launch = lambda: env.api.patch(
+        NODE_CLAIMS, "claim", {"status": {"conditions": [theirs]}}, PatchType.MERGE, subresource="status"
+    )
+
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.wait(1)
+
+    conditions = {
+        each["type"]: each["status"] for each in env.get(NODE_CLAIMS, "claim")["status"]["conditions"]
+    }
+    assert conditions["Inspected"] == conditions["Launched"] == "True"
+    assert env.cloud.launched == ["claim"]
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3])
