@@ -40,18 +40,6 @@ def test_nodes_are_launched_for_ten_pods_and_removed_with_them(installation: Ins
     assert replica.lines_with("released the lease")
 
 
-def test_the_virtual_account_can_run_inside_the_controller_process(installation: Installation) -> None:
-    installation.cluster.apply(a_deployment("alone", 3))
-    replica = installation.start_replica(own_account=True)
-
-    wait_for("three pods are ready", lambda: installation.ready_replicas("alone") == 3, seconds=120)
-    replica.signal(signal.SIGTERM)
-    code = replica.wait(seconds=5)
-
-    assert code == 0
-    assert not installation.launches()
-
-
 def start_validation(installation: Installation, *options: str) -> subprocess.Popen[str]:
     """Start ``dovetail cluster validate`` with the cluster's kubeconfig."""
     arguments = ["cluster", "validate", "--kubeconfig", str(installation.cluster.kubeconfig), *options]
@@ -95,3 +83,15 @@ def test_validate_that_is_interrupted_leaves_nothing(installation: Installation)
     assert not installation.cluster.read("deployments", "-n", "default")
     wait_for("no NodeClaim is left", lambda: not installation.claims(), seconds=60)
     wait_for("no instance is left", lambda: not installation.running_instances(), seconds=60)
+
+
+def test_the_virtual_account_can_run_inside_the_controller_process(installation: Installation) -> None:
+    installation.cluster.apply(a_deployment("alone", 3))
+    replica = installation.start_replica(own_account=True)
+
+    wait_for("three pods are ready", lambda: installation.ready_replicas("alone") == 3, seconds=120)
+    replica.signal(signal.SIGTERM)
+    code = replica.wait(seconds=5)
+
+    assert code == 0
+    assert not installation.launches()
