@@ -1,9 +1,6 @@
 """Scale-up for pending pods and removal of empty nodes on a real control plane."""
 
-import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,51 +35,6 @@ def test_nodes_are_launched_for_ten_pods_and_removed_with_them(installation: Ins
     assert not installation.running_instances()
     assert code == 0
     assert replica.lines_with("released the lease")
-
-
-def start_validation(installation: Installation, *options: str) -> subprocess.Popen[str]:
-    """Start ``dovetail cluster validate`` with the cluster's kubeconfig."""
-    arguments = ["cluster", "validate", "--kubeconfig", str(installation.cluster.kubeconfig), *options]
-    return subprocess.Popen(
-        [sys.executable, "-m", "dovetail", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_validate_sees_nodes_come_and_go_and_leaves_nothing(installation: Installation) -> None:
-    installation.start_replica()
-
-    with start_validation(installation, "--replicas", "4", "--timeout", "90s", "-o", "json") as process:
-        out, errors = process.communicate(timeout=240)
-
-    assert process.returncode == 0, errors
-    report = json.loads(out)
-    assert report["ok"]
-    assert [step["name"] for step in report["steps"]][2:] == ["nodes come", "nodes go", "clean up"]
-    assert report["nodes"]
-    assert all(node["removedSeconds"] > 0 and node["instanceType"] for node in report["nodes"])
-    assert not installation.nodes()
-    assert not installation.claims()
-    assert not installation.cluster.read("deployments", "-n", "default")
-    assert not installation.running_instances()
-
-
-def test_validate_that_is_interrupted_leaves_nothing(installation: Installation) -> None:
-    installation.start_replica()
-
-    with start_validation(installation, "--timeout", "90s") as process:
-        wait_for("a NodeClaim is created", lambda: bool(installation.claims()), seconds=60)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-
-    assert process.returncode == 130, errors
-    assert "ok: clean up: Deployment inflate-validate was deleted" in errors
-    assert not installation.cluster.read("deployments", "-n", "default")
-    wait_for("no NodeClaim is left", lambda: not installation.claims(), seconds=60)
-    wait_for("no instance is left", lambda: not installation.running_instances(), seconds=60)
 
 
 def test_the_virtual_account_can_run_inside_the_controller_process(installation: Installation) -> None:
