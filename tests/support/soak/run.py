@@ -197,9 +197,10 @@ def _sample(day: float) -> MemorySample:
 
 
 def memory_growth(samples: Sequence[float], duration: timedelta) -> float | None:
-    """Return the least of the last third relative to that of the first, without the first day.
+    """Return the least of the last third relative to that of the first one.
 
-    Both follow the number of pods; what is never freed remains when there are few.
+    The first day does not count. Both follow the number of pods; what is never freed
+    remains when there are few.
     """
     if duration < timedelta(days=MIN_DAYS_FOR_MEMORY):
         return None
