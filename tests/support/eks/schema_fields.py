@@ -1,12 +1,10 @@
 """Fields of cluster.yaml by its schema, and which of them differ between two files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from dovetail.eks.config.cluster import ClusterConfig
-from dovetail.eks.config.json_schema import json_schema
-
-_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+from dovetail.eks.config.json_schema import json_schema, schema_variants
 
 
 def schema_fields() -> list[str]:
@@ -17,29 +15,19 @@ def schema_fields() -> list[str]:
     return list(dict.fromkeys(_fields(json_schema(), "")))
 
 
-def _fields(node: Mapping[str, Any], path: str) -> Iterator[str]:
+def _fields(node: dict[str, Any], path: str) -> Iterator[str]:
     is_leaf = True
-    for variant in _variants(node):
+    for variant in schema_variants(node):
         for name, child in variant.get("properties", {}).items():
             is_leaf = False
             yield from _fields(child, f"{path}.{name}" if path else name)
         items = variant.get("items")
-        if isinstance(items, dict) and any("properties" in inner for inner in _variants(items)):
+        if isinstance(items, dict) and any("properties" in inner for inner in schema_variants(items)):
             is_leaf = False
             yield f"{path}[]"
             yield from _fields(items, f"{path}[]")
     if is_leaf and not path.endswith("[]"):
         yield path
-
-
-def _variants(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if "$ref" in node:
-        yield from _variants(json_schema()["$defs"][node["$ref"].rpartition("/")[2]])
-        return
-    yield node
-    for keyword in _ALTERNATIVES:
-        for alternative in node.get(keyword, ()):
-            yield from _variants(alternative)
 
 
 def changed_fields(before: ClusterConfig, after: ClusterConfig) -> set[str]:

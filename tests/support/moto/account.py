@@ -13,19 +13,8 @@ from moto.iam.models import AWSManagedPolicy, iam_backends
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.validation.load import load_config
 from tests.support.eks.configs import EXAMPLES
+from tests.support.memory_aws.iam import AWS_POLICIES
 from tests.support.moto.server import MotoAws
-
-_MANAGED = (
-    "AmazonEKSClusterPolicy",
-    "AmazonEKSVPCResourceController",
-    "AmazonEKSWorkerNodePolicy",
-    "AmazonEKS_CNI_Policy",
-    "AmazonEC2ContainerRegistryPullOnly",
-    "AmazonSSMManagedInstanceCore",
-    "AmazonEKSFargatePodExecutionRolePolicy",
-    "CloudWatchAgentServerPolicy",
-    "service-role/AmazonEBSCSIDriverPolicy",
-)
 
 _ANYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
@@ -42,7 +31,7 @@ class MotoAccount:
 
     def use_managed_policies(self) -> None:
         """Create the AWS managed policies that roles use."""
-        for name in _MANAGED:
+        for name in AWS_POLICIES:
             _create_managed_policy(name)
 
     def example_text(self, name: str) -> str:

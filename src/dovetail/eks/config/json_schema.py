@@ -26,7 +26,9 @@ def allowed_keys(path: FieldPath) -> list[str]:
     nodes = [json_schema()]
     for step in path:
         nodes = [child for node in nodes for child in _children(node, step)]
-    return sorted({key for node in nodes for variant in _variants(node) for key in _properties(variant)})
+    return sorted(
+        {key for node in nodes for variant in schema_variants(node) for key in _properties(variant)}
+    )
 
 
 def _properties(node: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def _properties(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _children(node: dict[str, Any], step: str | int) -> Iterator[dict[str, Any]]:
-    for variant in _variants(node):
+    for variant in schema_variants(node):
         if isinstance(step, int):
             child = variant.get("items")
         else:
@@ -44,12 +46,12 @@ def _children(node: dict[str, Any], step: str | int) -> Iterator[dict[str, Any]]
             yield child
 
 
-def _variants(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def schema_variants(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a schema node and its alternatives, with references followed."""
     if "$ref" in node:
-        yield from _variants(json_schema()["$defs"][node["$ref"].rpartition("/")[2]])
+        yield from schema_variants(json_schema()["$defs"][node["$ref"].rpartition("/")[2]])
         return
     yield node
     for keyword in _ALTERNATIVES:
         for alternative in node.get(keyword, ()):
-            yield from _variants(alternative)
+            yield from schema_variants(alternative)
