@@ -5,11 +5,12 @@
 
 VENV  := .venv
 READY := $(VENV)/.ready
+CLI   := $(VENV)/.cli-ready
 RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale chip soak bench-hostile crds requirements clean
+.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale chip soak bench-hostile crds dist requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -24,7 +25,7 @@ kernel: $(READY) ## Build the optional compiled kernel of the fleet search again
 	@$(VENV)/bin/python setup.py --quiet build_ext --inplace --force
 	@$(VENV)/bin/python -c 'from dovetail.core.scheduling.fleet import _kernel; print("built", _kernel.__file__)'
 
-demo: $(READY) ## Scale a simulated cluster to 100 pods and back
+demo: $(CLI) ## Scale a simulated cluster to 100 pods and back
 	@scripts/demo
 
 test: $(READY) ## Run all tests but the slow ones, on all cores
@@ -82,9 +83,12 @@ chip: $(READY) ## Let a HorizontalPodAutoscaler go from 4 pods to 100 and back o
 crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates
 
+dist: $(READY) ## Build wheels and source archive of the last commit into dist/
+	@$(VENV)/bin/python scripts/dist
+
 requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
 	@command -v uv >/dev/null || { echo 'make requirements needs uv on the PATH' >&2; exit 1; }
-	@for name in run dev build; do \
+	@for name in cli run dev build; do \
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			--no-emit-index-url --no-header --no-annotate \
 			requirements/$$name.in --output-file requirements/$$name.txt || exit 1; \
@@ -95,11 +99,16 @@ clean: ## Remove .venv and all other generated files
 		.import_linter_cache .hypothesis src/dovetail/core/scheduling/fleet/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# .ready holds the path of the checkout: scripts in .venv contain it, so a moved
+# Both files hold the path of the checkout: scripts in .venv contain it, so a moved
 # checkout is stale although no file is newer.
+PROJECT := pyproject.toml setup.py scripts/setup requirements/build.txt $(wildcard src/dovetail/core/scheduling/fleet/*.c)
 ifneq ($(shell cat $(READY) 2>/dev/null),$(shell pwd -P))
 .PHONY: $(READY)
 endif
-$(READY): requirements/dev.txt pyproject.toml setup.py scripts/setup $(wildcard src/dovetail/core/scheduling/fleet/*.c)
-	@PYTHON='$(PYTHON)' scripts/setup $(VENV)
-	@pwd -P > $@
+ifneq ($(shell cat $(CLI) 2>/dev/null),$(shell pwd -P))
+.PHONY: $(CLI)
+endif
+$(READY): requirements/dev.txt $(PROJECT)
+	@PYTHON='$(PYTHON)' scripts/setup $(VENV) dev
+$(CLI): requirements/cli.txt $(PROJECT)
+	@PYTHON='$(PYTHON)' scripts/setup $(VENV) cli

@@ -42,6 +42,16 @@ _PACKAGE = Path(__file__).parents[1]
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
+_EXTRAS = {
+    "boto3": "run",
+    "botocore": "run",
+    "cel_expr_python": "run",
+    "prometheus_client": "run",
+    "pydantic": "cluster",
+    "troposphere": "cluster",
+}
+"""Modules that ``pip install dovetail`` leaves out, and the extra that has them."""
+
 
 class Dovetail(LazyGroup):
     """Maps every error to an exit code.
@@ -75,13 +85,25 @@ class Dovetail(LazyGroup):
         except (click.Abort, KeyboardInterrupt):
             return EXIT_INTERRUPTED
         except Exception as error:  # noqa: BLE001 - outermost handler: everything else is a bug
-            if not (isinstance(error, OSError) and error.errno in _NO_ROOM):
+            message = _describe_environment(error)
+            if not message:
                 _report_bug(error)
                 return EXIT_BUG
-            # Click prints help without handling a full disk.
-            target = error.filename or "standard output"
-            click.echo(f"Error: {target} cannot be written: {error.strerror}", err=True)
+            click.echo(f"Error: {message}", err=True)
         return EXIT_BAD_INPUT
+
+
+def _describe_environment(error: Exception) -> str:
+    """Return a sentence if the cause is the environment: a full disk or a package left out."""
+    if isinstance(error, ModuleNotFoundError):
+        module = (error.name or "").partition(".")[0]
+        extra = _EXTRAS.get(module)
+        if extra:
+            return f"this needs the package {module!r}; install it with: pip install 'dovetail[{extra}]'"
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        # Click prints help without handling a full disk.
+        return f"{error.filename or 'standard output'} cannot be written: {error.strerror}"
+    return ""
 
 
 def _report_bug(error: Exception) -> None:
