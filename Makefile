@@ -10,7 +10,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale chip soak bench-hostile crds dist requirements clean
+.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -82,6 +82,13 @@ chip: $(READY) ## Let a HorizontalPodAutoscaler go from 4 pods to 100 and back o
 
 crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates
+
+grafana: $(READY) ## Generate the Grafana dashboards of the chart
+	@$(VENV)/bin/python scripts/grafana
+
+charts: $(READY) ## Package the Helm charts into dist/ (needs helm)
+	@command -v helm >/dev/null || { echo 'make charts needs helm on the PATH' >&2; exit 1; }
+	@helm package --destination dist deploy/charts/*
 
 dist: $(READY) ## Build wheels and source archive of the last commit into dist/
 	@$(VENV)/bin/python scripts/dist

@@ -1,0 +1,27 @@
+"""Prometheus' programs for tests: from the PATH, else from Debian's package."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.program_cache import cached
+
+
+def promtool() -> Path:
+    """Return promtool; skip the test where it can not be had."""
+    program = shutil.which("promtool")
+    if program:
+        return Path(program)
+    try:
+        return cached("promtool", "debian", lambda target, scratch: _extract("promtool", target, scratch))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"promtool is not installed, and Debian's package can not be downloaded: {error}")
+
+
+def _extract(name: str, target: Path, scratch: Path) -> None:
+    subprocess.run(["apt-get", "download", "prometheus"], cwd=scratch, check=True, capture_output=True)
+    (package,) = scratch.glob("*.deb")
+    subprocess.run(["dpkg", "-x", package, scratch / "package"], check=True, capture_output=True)
+    shutil.copy(scratch / "package" / "usr" / "bin" / name, target)
