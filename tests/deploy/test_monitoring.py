@@ -80,13 +80,13 @@ def test_the_dashboards_are_those_that_the_script_writes() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "grafana"))
 
     fleet, controller = script["FLEET"], script["CONTROLLER"]
-    made = {
+    expected = {
         "dovetail-fleet.json": script["dashboard"]("dovetail-fleet", "Dovetail / Fleet", fleet),
         "dovetail-controller.json": script["dashboard"](
             "dovetail-controller", "Dovetail / Controller", controller
         ),
     }
-    assert {path.name: json.loads(path.read_text()) for path in DASHBOARDS} == made, "run make grafana"
+    assert {path.name: json.loads(path.read_text()) for path in DASHBOARDS} == expected, "run make grafana"
 
 
 @pytest.mark.slow
