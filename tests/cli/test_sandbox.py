@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,38 @@ def test_another_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "was not written by `dovetail sandbox`" in result.stderr
     assert mine.read_text() == "apiVersion: v1\nkind: Config\n"
+
+
+def test_the_kubeconfig_of_a_running_sandbox_is_not_overwritten(sandbox: Callable[..., Running]) -> None:
+    first = sandbox()
+    before = first.config.read_text()
+
+    result = run("sandbox", "--kubeconfig", str(first.config))
+
+    assert result.exit_code == 1
+    assert "belongs to a sandbox that is running" in result.stderr
+    assert first.config.read_text() == before
+
+
+def test_the_kubeconfig_of_a_killed_sandbox_is_overwritten(sandbox: Callable[..., Running]) -> None:
+    killed = sandbox()
+    before = killed.config.read_text()
+    killed.stop(signal.SIGKILL)
+
+    second = sandbox()
+    second.until(lambda: second.config.read_text() != before, "the file was not replaced")
+
+    assert second.kubectl("get", "nodes")
+
+
+def test_its_clock_is_not_ahead_of_the_real_clock(sandbox: Callable[..., Running]) -> None:
+    cluster = sandbox()
+
+    cluster.kubectl("create", "namespace", "new")
+
+    created = cluster.kubectl("get", "namespace", "new", "-o", "jsonpath={.metadata.creationTimestamp}")
+    now = time.time()
+    assert now - 60 < datetime.fromisoformat(created).timestamp() <= now
 
 
 def test_all_errors_of_a_scenario_are_reported_at_once(tmp_path: Path) -> None:

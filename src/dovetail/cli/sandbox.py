@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import re
 import secrets
+import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +99,14 @@ def sandbox(**arguments: Any) -> None:
     scenario, prices, discounts = _read_inputs(options)
     clock = SystemClock()
     with progress("Building the cluster"):
-        # Starts at the real time: kubectl computes some ages by its own clock.
+        # Begins before the real time, as the node group takes time to join, but never
+        # runs ahead of it: kubectl computes some ages by its own clock.
+        start = clock.now() - 2 * scenario.kubelet.node_ready
         cluster = SimulatedCluster(
             scenario,
             catalog=bundled_catalog(),
             prices=prices,
-            start=clock.now(),
+            start=start,
             discounts=discounts,
             burstable=BurstablePolicy(options.burstable),
             gates=options.feature_gates,
@@ -112,13 +117,12 @@ def sandbox(**arguments: Any) -> None:
             ),
         )
     # A new token in each run: it is the only protection of the cluster.
-    served = Sandbox(
-        cluster, token=secrets.token_urlsafe(32), clock=clock.seconds, scenario=scenario, speed=options.speed
-    )
+    token = secrets.token_urlsafe(32)
+    served = Sandbox(cluster, token=token, clock=clock.seconds, scenario=scenario, speed=options.speed)
     try:
         asyncio.run(_serve(served, options.port, kubeconfig_file, options.speed))
     finally:
-        kubeconfig_file.unlink(missing_ok=True)
+        _remove_kubeconfig(kubeconfig_file, token)
     write_note("stopped; nothing is left behind")
 
 
@@ -149,6 +153,27 @@ def _check_overwritable(file: Path) -> None:
         raise _kubeconfig_error(file, f"cannot be read: {error.strerror}") from None
     if not is_overwritable:
         raise _kubeconfig_error(file, "exists and was not written by `dovetail sandbox`; name another file")
+    if _is_served(file):
+        raise _kubeconfig_error(file, "belongs to a sandbox that is running; stop it, or name another file")
+
+
+def _is_served(file: Path) -> bool:
+    """Return if the server of a sandbox's kubeconfig is still there; killed ones leave the file."""
+    server = re.search(r"server: https://127\.0\.0\.1:(\d+)", file.read_text(errors="replace"))
+    if server is None:
+        return False
+    try:
+        socket.create_connection(("127.0.0.1", int(server[1])), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _remove_kubeconfig(file: Path, token: str) -> None:
+    """Remove the file unless another sandbox has written its own since."""
+    with suppress(OSError):
+        if token in file.read_text(errors="replace"):
+            file.unlink()
 
 
 def _kubeconfig_error(file: Path, message: str) -> InvalidInputError:

@@ -19,7 +19,6 @@ from dovetail.simulator.rest.schema.fields import Field, json_fields
 
 _TYPE_META: Final = {name: Field(name, 0, "str") for name in ("apiVersion", "kind")}
 _UNTYPED_SPEC: Final = Field("spec", 0, "any")
-"""The spec of a custom resource: validation reports all of its errors at once."""
 
 _NODE_SELECTOR_REQUIREMENT: Final = "NodeSelectorRequirement"
 """A type that needs more than a check of its fields' types."""
@@ -42,9 +41,14 @@ def decode_fields(resource: Resource, obj: Mapping[str, Any], *, kind: str = "")
     if obj.get("kind", kind) != kind:
         raise BadRequest(f"{_shorten(obj['kind'])} cannot be handled as a {kind}")
     fields = {**json_fields(kind), **_TYPE_META}
-    if resource.is_custom and kind == resource.kind:
-        fields["spec"] = _UNTYPED_SPEC
     decoder = _Decoder()
+    if resource.is_custom and kind == resource.kind:
+        # Values are left to admission, which reports all errors of a spec at once.
+        pruned = _Decoder(check_types=False)
+        spec = pruned.decode_object({"spec": fields["spec"]}, {"spec": obj.get("spec")}, "")
+        obj = {**obj, **spec}
+        decoder.unknown_fields += pruned.unknown_fields
+        fields["spec"] = _UNTYPED_SPEC
     decoded = decoder.decode_object(fields, obj, "")
     if decoder.errors:
         summary = ", ".join(f"{path}: {message}" for path, message in decoder.errors)
@@ -57,7 +61,9 @@ def decode_fields(resource: Resource, obj: Mapping[str, Any], *, kind: str = "")
 class _Decoder:
     """Decodes one object; collects all errors."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, check_types: bool = True) -> None:
+        """Without ``check_types``, values of a wrong type and nulls are kept."""
+        self._check_types = check_types
         self.unknown_fields: list[str] = []
         self.errors: list[tuple[str, str]] = []
 
@@ -70,6 +76,8 @@ class _Decoder:
                 self.unknown_fields.append(field_path)
             elif value is not None:
                 decoded[name] = self._decode_field(field, value, field_path)
+            elif not self._check_types:
+                decoded[name] = None
         return decoded
 
     def _decode_field(self, field: Field, value: Any, path: str) -> Any:
@@ -85,7 +93,7 @@ class _Decoder:
             return {
                 key: self._decode_value(field.type, item, f"{path}[{key}]")
                 for key, item in value.items()
-                if item is not None
+                if item is not None or not self._check_types
             }
         return self._decode_value(field.type, value, path)
 
@@ -100,8 +108,11 @@ class _Decoder:
             return self._add_error(path, value, "requirement")
         return self.decode_object(json_fields(type_name), value, path)
 
-    def _add_error(self, path: str, value: Any, expected: str) -> None:
-        self.errors.append((path, f"{_shorten(value)} is not a {expected}"))
+    def _add_error(self, path: str, value: Any, expected: str) -> Any:
+        """Record an error; the result takes the place of the value."""
+        if self._check_types:
+            self.errors.append((path, f"{_shorten(value)} is not a {expected}"))
+        return value
 
 
 def _is_requirement(requirement: Mapping[str, Any]) -> bool:
