@@ -1,0 +1,1 @@
+"""Sources of documents: a live cluster, a dump, a simulation, or the controller's own process."""
