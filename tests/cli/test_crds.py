@@ -52,7 +52,7 @@ def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     result = run("--directory", str(tmp_path / "taken"))
 
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {tmp_path / 'taken'} cannot be written: File exists\n"
+    assert result.stderr == f"error: {tmp_path / 'taken'} cannot be written: File exists\n"
 
 
 def test_kinds_are_completed() -> None:

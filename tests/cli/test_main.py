@@ -1,10 +1,12 @@
 """The command as a whole: version, help, and being run as a module."""
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -92,4 +94,76 @@ def test_a_full_disk_is_no_internal_error(command: str) -> None:
         )
 
     assert done.returncode == 1
-    assert done.stderr == "Error: standard output cannot be written: No space left on device\n"
+    assert done.stderr == "error: standard output cannot be written: No space left on device\n"
+
+
+def cpu_seconds(*arguments: str, **variables: str) -> float:
+    """Return the least CPU time of three runs of the command in a new process."""
+    program = (
+        "import resource, sys; from dovetail.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(used.ru_utime + used.ru_stime, file=sys.stderr)"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for _ in range(3)
+    ]
+    return min(float(run.stderr.split()[-1]) for run in runs)
+
+
+def test_help_and_completion_of_commands_take_less_than_a_quarter_of_a_second() -> None:
+    complete = {"_DOVETAIL_COMPLETE": "bash_complete", "COMP_WORDS": "dovetail ", "COMP_CWORD": "1"}
+
+    assert cpu_seconds("--help") < 0.25
+    assert cpu_seconds(**complete) < 0.25
+
+
+def commands_and_groups() -> list[tuple[list[str], click.Group]]:
+    context = click.Context(cli, info_name="dovetail")
+    groups: list[tuple[list[str], click.Group]] = [([], cli)]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            groups.append(([name], command))
+    return groups
+
+
+@pytest.mark.parametrize(("path", "group"), commands_and_groups(), ids=lambda value: str(value))
+def test_help_of_a_group_shows_the_first_sentence_of_each_command_in_full(
+    path: list[str], group: click.Group
+) -> None:
+    context = click.Context(group, info_name="dovetail")
+
+    shown = " ".join(CliRunner().invoke(cli, [*path, "--help"]).output.split())
+
+    assert "..." not in shown.partition("Commands:")[2]
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        assert command.help is not None
+        sentence = " ".join(command.help.partition("\n\n")[0].split()).partition(". ")[0]
+        assert f" {name} {sentence}" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--no-such"], "error: No such option '--no-such'."),
+        (["simulate", "-f", "/missing.yaml"], "error: /missing.yaml file not found"),
+        (["explain", "node", "--kubeconfig", "/missing"], "error: /missing "),
+        (["crds", "nosuchkind"], "error: "),
+    ],
+)
+def test_every_error_has_the_same_style(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(cli, arguments)
+
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith(message)

@@ -12,6 +12,7 @@ import click
 
 from dovetail import __version__
 from dovetail.cli.lazy_group import LazyGroup
+from dovetail.cli.output.console import write_error
 from dovetail.errors import DovetailError, InvalidInputError
 from dovetail.host.gc import reduce_collections
 
@@ -76,12 +77,12 @@ class Dovetail(LazyGroup):
             click.echo(error.message)
             return 0
         except click.ClickException as error:
-            error.show()
+            _report_usage_error(error)
         except InvalidInputError as error:
             for problem in error.errors:
-                click.echo(str(problem), err=True)
+                write_error(str(problem))
         except DovetailError as error:
-            click.echo(f"Error: {error}", err=True)
+            write_error(str(error))
         except (click.Abort, KeyboardInterrupt):
             return EXIT_INTERRUPTED
         except Exception as error:  # noqa: BLE001 - outermost handler: everything else is a bug
@@ -89,7 +90,7 @@ class Dovetail(LazyGroup):
             if not message:
                 _report_bug(error)
                 return EXIT_BUG
-            click.echo(f"Error: {message}", err=True)
+            write_error(message)
         return EXIT_BAD_INPUT
 
 
@@ -104,6 +105,14 @@ def _describe_environment(error: Exception) -> str:
         # Click prints help without handling a full disk.
         return f"{error.filename or 'standard output'} cannot be written: {error.strerror}"
     return ""
+
+
+def _report_usage_error(error: click.ClickException) -> None:
+    """Print the usage, as click does, and the error in the style of all errors."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+        click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
+    write_error(error.format_message())
 
 
 def _report_bug(error: Exception) -> None:

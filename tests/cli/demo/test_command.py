@@ -83,9 +83,10 @@ def test_misspelt_scenario_gets_a_suggestion() -> None:
     misspelt, unknown = demo("scale-10"), demo("blue-green")
 
     assert misspelt.exit_code == unknown.exit_code == 1
-    assert misspelt.stderr == "scale-10 is not a scenario; did you mean 'scale-100'?\n"
+    assert misspelt.stderr == "error: scale-10 is not a scenario; did you mean 'scale-100'?\n"
     assert (
-        unknown.stderr == f"blue-green is not a scenario; known are {', '.join(bundled_scenario_names())}\n"
+        unknown.stderr
+        == f"error: blue-green is not a scenario; known are {', '.join(bundled_scenario_names())}\n"
     )
 
 
@@ -93,7 +94,7 @@ def test_missing_file_is_reported(tmp_path: Path) -> None:
     done = demo(str(tmp_path / "mine.yaml"))
 
     assert done.exit_code == 1
-    assert done.stderr == f"{tmp_path / 'mine.yaml'} file not found\n"
+    assert done.stderr == f"error: {tmp_path / 'mine.yaml'} file not found\n"
 
 
 def test_all_validation_errors_of_a_scenario_are_reported_at_once(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_all_validation_errors_of_a_scenario_are_reported_at_once(tmp_path: Path
     done = demo_of(tmp_path, broken)
 
     assert done.exit_code == 1
-    errors = [line.removeprefix(f"{tmp_path}/") for line in done.stderr.splitlines()]
+    errors = [line.removeprefix(f"error: {tmp_path}/") for line in done.stderr.splitlines()]
     assert [error.split(":")[1].split(" ")[0] for error in errors] == ["3", "4", "17"]
     assert "region: 'us-esat-1' is not a valid region of the catalogue" in errors[0]
     assert "home.instanceType: 'm5.larg' is not a valid instance type in us-east-1" in errors[1]
@@ -120,7 +121,7 @@ def test_scenario_without_phases_or_content_is_rejected(tmp_path: Path) -> None:
 
     assert bare.exit_code == empty.exit_code == 1
     assert bare.stderr.endswith("phases: is missing; a demo has at least one phase\n")
-    assert empty.stderr == "<stdin> is empty; a scenario has a name and phases\n"
+    assert empty.stderr == "error: <stdin> is empty; a scenario has a name and phases\n"
 
 
 def test_action_on_a_missing_object_is_reported_with_its_phase(tmp_path: Path) -> None:

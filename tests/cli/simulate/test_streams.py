@@ -73,7 +73,7 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     done = run_in_shell(tmp_path, "> /dev/full")
 
     assert done.returncode == 1
-    assert done.stderr == "Error: standard output cannot be written: No space left on device\n"
+    assert done.stderr == "error: standard output cannot be written: No space left on device\n"
 
 
 def test_closed_streams_are_no_internal_error(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_closed_streams_are_no_internal_error(tmp_path: Path) -> None:
     )
 
     assert no_output.returncode == 1
-    assert no_output.stderr == "Error: standard output is closed\n"
+    assert no_output.stderr == "error: standard output is closed\n"
     assert no_errors.returncode == 0
     assert "web × 3" in no_errors.stdout
     assert no_input.returncode == 1
-    assert no_input.stderr == "<stdin> is closed\n"
+    assert no_input.stderr == "error: <stdin> is closed\n"

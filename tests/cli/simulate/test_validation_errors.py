@@ -77,7 +77,7 @@ def test_a_wrong_node_selector_is_answered_with_the_right_one(
     result = simulate(tmp_path, POOL, POD.replace("SELECTOR", selector))
 
     assert result.exit_code == 1
-    assert result.stderr == f"{tmp_path}/1.yaml:6 spec.nodeSelector['{key}']: {message}\n"
+    assert result.stderr == f"error: {tmp_path}/1.yaml:6 spec.nodeSelector['{key}']: {message}\n"
 
 
 def test_a_node_selector_in_a_container_is_not_ignored(tmp_path: Path) -> None:

@@ -332,3 +332,16 @@ def test_any_invalid_kubeconfig_is_a_validation_error(
 
     with suppress(InvalidInputError):
         assert result(file).server.startswith("http")
+
+
+def test_missing_files_in_a_list_of_kubeconfigs_are_skipped(tmp_path: Path) -> None:
+    there = written(tmp_path / "there", {"token": "there"})
+
+    access = result(KUBECONFIG=f"{tmp_path / 'missing'}:{there}")
+
+    assert token_of(access) == "there"
+
+
+def test_a_list_of_kubeconfigs_without_any_file_names_them_all() -> None:
+    with pytest.raises(InvalidInputError, match="names no file that exists: /a, /b"):
+        result(KUBECONFIG="/a:/b")

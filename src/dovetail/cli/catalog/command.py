@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dovetail.cli.catalog.table import detail_lines, overview_lines, types_json
+from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.options.catalog import catalog_in, prices_in
 from dovetail.cli.output.console import write, write_note
 from dovetail.codec.catalog.instance_types import encode_catalog
@@ -19,7 +20,7 @@ from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 _FAMILIES = [family.value for family in AmiFamily]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def catalog() -> None:
     """Show or record the catalogue of EC2 instance types."""
 

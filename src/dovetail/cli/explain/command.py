@@ -19,6 +19,7 @@ from dovetail.cli.explain.output import (
     format_nodes,
     format_pod,
 )
+from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
@@ -42,7 +43,7 @@ _MAX_BLOCKERS: Final = 20
 _EPILOG: Final = "Exit codes: 0 explained; 1 bad input, or no such node or pod."
 
 
-@click.group(invoke_without_command=False)
+@click.group(cls=CommandGroup)
 def explain() -> None:
     """Explain why a node is kept, why a pod is pending, and what blocks savings.
 

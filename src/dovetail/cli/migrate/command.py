@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from dovetail.cli.files import read_sources
+from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.migrate.output import format_report
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.cli.run.options import add_run_options
@@ -23,7 +24,7 @@ from dovetail.migration.sources import read_cluster, read_dumps
 _EXIT_CODES: Final = {Level.OK: 0, Level.NOTE: 0, Level.WARNING: 2, Level.BLOCKER: 1}
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def migrate() -> None:
     """Check a cluster before Dovetail takes over from Karpenter."""
 

@@ -1,4 +1,7 @@
-"""Output to the user: colour on a terminal, plain when piped."""
+"""Output to the user: colour on a terminal, plain when piped.
+
+Rich is imported when something is rendered: help and completion do not need it.
+"""
 
 import os
 import signal
@@ -6,14 +9,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import click
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.text import Text
 
 from dovetail.errors import DovetailError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
 
 EXIT_BROKEN_PIPE = 141
 """128 + SIGPIPE, as a shell reports it."""
@@ -44,8 +48,10 @@ def _missing(stream: TextIO | None) -> bool:
     return stream is None
 
 
-def write_lines(lines: list[Text]) -> None:
+def write_lines(lines: "list[Text]") -> None:
     """Print lines without wrapping; with styles on a terminal only."""
+    from rich.console import Console
+
     terminal = not _missing(sys.stdout) and sys.stdout.isatty()
     buffer = StringIO()
     console = Console(file=buffer, force_terminal=terminal, highlight=False)
@@ -60,12 +66,19 @@ def write_note(text: str) -> None:
     click.echo(text, err=True)
 
 
+def write_error(text: str) -> None:
+    """Print an error to stderr; every command reports errors in this style."""
+    click.echo(f"error: {text}", err=True)
+
+
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Show a spinner on a terminal while work is in progress."""
-    if _missing(sys.stderr) or not sys.stderr.isatty():
+    """Show a spinner while work is in progress, on a terminal that may be animated."""
+    if _missing(sys.stderr) or not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
         yield
         return
+    from rich.console import Console
+
     with Console(stderr=True).status(doing):
         yield
 
@@ -74,15 +87,20 @@ def supports_live_view() -> bool:
     """Return True if stdout is a terminal that can be redrawn."""
     if _missing(sys.stdout) or not sys.stdout.isatty():
         return False
+    from rich.console import Console
+
     return not Console().is_dumb_terminal and sys.stdout.encoding.lower().startswith("utf")
 
 
 @contextmanager
-def screen() -> Iterator[Callable[[RenderableType], None]]:
+def screen() -> Iterator[Callable[["RenderableType"], None]]:
     """Use the whole terminal; yields a function that draws a frame.
 
     The terminal is restored in any case.
     """
+    from rich.console import Console
+    from rich.live import Live
+
     usual = signal.signal(signal.SIGTERM, _end)
     try:
         with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:

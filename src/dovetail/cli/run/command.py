@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.options.discounts import discounts_in
+from dovetail.cli.output.console import write_error
 from dovetail.cli.run.options import RunOptions, add_run_options
 from dovetail.cli.signals import stop_event
 from dovetail.codec.catalog.prices import read_prices
@@ -74,7 +75,7 @@ def run(**arguments: Any) -> None:
     except InvalidInputError:
         raise
     except DovetailError as error:
-        click.echo(f"Error: {error}", err=True)
+        write_error(str(error))
         _exit_now(1)
     _exit_now(0)
 

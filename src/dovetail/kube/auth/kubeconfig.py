@@ -51,13 +51,18 @@ def load_rest_config(
     """Return the access to use; raises ``InvalidInputError`` when there is none.
 
     Sources in order: ``file``, ``KUBECONFIG`` (one or several files), the service
-    account of the pod, ``~/.kube/config``.
+    account of the pod, ``~/.kube/config``. Of several files in ``KUBECONFIG``, those
+    that do not exist are skipped, as kubectl does.
     """
     if file is not None:
         return from_kubeconfig([Path(file)], environ=environ, clock=clock, context=context)
     paths = [Path(path) for path in environ.get("KUBECONFIG", "").split(":") if path]
-    if paths:
-        return from_kubeconfig(paths, environ=environ, clock=clock, context=context)
+    existing = [path for path in paths if path.exists()]
+    if paths and not existing:
+        names = ", ".join(map(str, paths))
+        raise _invalid("KUBECONFIG", "", f"names no file that exists: {names}")
+    if existing:
+        return from_kubeconfig(existing, environ=environ, clock=clock, context=context)
     host = environ.get("KUBERNETES_SERVICE_HOST", "")
     if host and (service_account_dir / "token").exists():
         return in_cluster_config(
