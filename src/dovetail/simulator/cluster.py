@@ -37,7 +37,10 @@ from dovetail.simulator.controllermanager.manager import start_controller_manage
 from dovetail.simulator.ec2.account import Ec2Account
 from dovetail.simulator.ec2.billing import LaunchRecord
 from dovetail.simulator.environment import SeededRandomSource, SimulatedLog, SimulatedMetrics
+from dovetail.simulator.fork.report import ForkReport
+from dovetail.simulator.fork.restore import Fork
 from dovetail.simulator.instance import BootedInstance
+from dovetail.simulator.kube_client import SimulatedKubeClient
 from dovetail.simulator.kubelet.kubelets import Kubelets
 from dovetail.simulator.operator import SimulatedOperator
 from dovetail.simulator.recorder import ScenarioRecorder
@@ -70,8 +73,12 @@ class SimulatedCluster:
         kube: Callable[[ApiServer, Invariants], KubeClient] = CheckedKubeClient,
         discounts: DiscountBook = NO_DISCOUNTS,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
+        fork: Fork | None = None,
     ) -> None:
-        """Build and start the cluster; ``kube`` builds each operator's API client."""
+        """Build and start the cluster; ``kube`` builds each operator's API client.
+
+        With ``fork`` it begins as a copy of a recorded cluster.
+        """
         self._kube = kube
         self._catalog = catalog
         self._prices = prices
@@ -93,7 +100,10 @@ class SimulatedCluster:
         self.ec2.on_terminated = self.kubelets.stop
         self.log = SimulatedLog(self.clock.now)
         self.metrics = SimulatedMetrics()
-        self._node_group_ids: set[str] = set()
+        self.unmanaged: dict[str, LaunchRecord] = {}
+        """Provider ID → bill of nodes that Dovetail does not manage."""
+        self.fork: ForkReport | None = None
+        """What a copy of a recorded cluster assumes; None for other clusters."""
         if discounts.has_commitments:
             self.ec2.billing.tariff = billing_function(
                 discounts, region=region.name, types=self._list_instance_types(region.name)
@@ -110,11 +120,67 @@ class SimulatedCluster:
             self._start_node_group(scenario.node_group, region.name)
             # These nodes are Ready before the first phase begins.
             self.clock.run(until=start + 2 * scenario.kubelet.node_ready)
+        if fork is not None:
+            self.fork = fork.restore(self.api, self.clock, self.ec2, self.kubelets)
+            self.unmanaged.update(fork.unmanaged)
         try:
             self.apply(scenario.objects)
         except ApiError as error:
             raise ScenarioError(f"manifests: {error}") from error
         self.operator = self._start_operator()
+
+    @classmethod
+    def from_snapshot(
+        cls,
+        objects: Iterable[Object],
+        *,
+        now: datetime,
+        catalog: Catalog,
+        prices: PriceBook,
+        settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
+        gates: FeatureGates = FeatureGates(),  # noqa: B008 - frozen
+        discounts: DiscountBook = NO_DISCOUNTS,
+        burstable: BurstablePolicy = BurstablePolicy.BASELINE,
+        region: str = "",
+        seed: int = 1,
+        missing: Iterable[str] = (),
+    ) -> "SimulatedCluster":
+        """Return a copy of a cluster at the instant ``now``, from its objects in wire format.
+
+        Instances, pods and workloads are where they were; nothing has happened yet. What was
+        assumed is in ``fork``, with the sentences of ``missing`` (what could not be read).
+        Without ``region`` it is that of most nodes. Unusable objects are named there, not raised.
+        """
+        fork = Fork(
+            objects,
+            now=now,
+            catalog=catalog,
+            prices=prices,
+            discounts=discounts,
+            region=region,
+            missing=missing,
+        )
+        calibration = fork.calibration
+        return cls(
+            Scenario(
+                name="fork",
+                about="",
+                region=fork.region.name,
+                seed=seed,
+                cloud=calibration.cloud,
+                kubelet=calibration.kubelet,
+            ),
+            catalog=catalog,
+            prices=prices,
+            start=now,
+            settings=settings,
+            gates=gates,
+            # Invariants are checked in tests; here they would only cost time.
+            kube=lambda api, _: SimulatedKubeClient(api),
+            discounts=discounts,
+            burstable=burstable,
+            fork=fork,
+        )
 
     def restart(self) -> None:
         """Kill the controllers and start them again."""
@@ -154,8 +220,8 @@ class SimulatedCluster:
         )
 
     def _instance_exists(self, provider_id: str) -> bool | None:
-        if provider_id in self._node_group_ids:
-            return True
+        if provider_id in self.unmanaged:
+            return self.unmanaged[provider_id].terminated is None
         return self.ec2.find(provider_id.rpartition("/")[2]) is not None
 
     def _start_node_group(self, node_group: ManagedNodeGroup, region: str) -> None:
@@ -201,7 +267,7 @@ class SimulatedCluster:
         )
         self.ec2.billing.record_launch(launch)
         self.ec2.billing.record_running(launch, now=self.clock.now())
-        self._node_group_ids.add(provider_id)
+        self.unmanaged[provider_id] = launch
         labels = {
             key: next(iter(requirement.values))
             for key, requirement in instance_type.requirements.items()

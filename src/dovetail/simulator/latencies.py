@@ -45,6 +45,8 @@ class KubeletLatencies(msgspec.Struct, frozen=True, kw_only=True):
     images: FrozenDict[str, timedelta] = FrozenDict()
     """Image → time to pull, where it differs from ``image_pull``."""
     container_start: timedelta = _seconds(0.5)
+    starts: FrozenDict[str, timedelta] = FrozenDict()
+    """Image → time to start its container, where it differs from ``container_start``."""
     stop: timedelta = _seconds(1)
     """From SIGTERM until a container has exited by itself."""
     jitter: float = 0.0

@@ -2,6 +2,8 @@
 
 from functools import singledispatch
 
+import msgspec
+
 from dovetail.model.labels import POD_DELETION_COST, SPOT
 from dovetail.ports.api_resources import DEPLOYMENTS, PODS, RESOURCES, Resource
 from dovetail.ports.kube_errors import NotFound
@@ -9,15 +11,19 @@ from dovetail.simulator.apiserver.options import ListOptions, PatchType
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.ec2.capacity import CapacityLimit
 from dovetail.simulator.ec2.instances import InstanceState
+from dovetail.simulator.ec2.nodeclass_resolver import selects_by_alias, selects_latest_image
 from dovetail.simulator.scenario.model import (
     Action,
     Apply,
     CapacityOutage,
     Delete,
     Interrupt,
+    NewImages,
     Release,
     Scale,
     ScaleDown,
+    Upgrade,
+    ZoneOutage,
 )
 
 
@@ -101,6 +107,42 @@ def _sample(names: list[str], count: int, cluster: SimulatedCluster) -> list[str
 def _(action: Release, cluster: SimulatedCluster) -> None:
     current = cluster.ec2.latest_image_versions.get(action.family, "v0")
     cluster.ec2.latest_image_versions[action.family] = f"v{int(current[1:]) + 1}"
+
+
+@perform.register
+def _(action: NewImages, cluster: SimulatedCluster) -> None:
+    for name, recorded in cluster.ec2.recorded_nodeclasses.items():
+        if selects_latest_image(recorded.spec) and (not action.node_classes or name in action.node_classes):
+            _release_images(name, cluster)
+
+
+@perform.register
+def _(action: Upgrade, cluster: SimulatedCluster) -> None:
+    version = action.version.removeprefix("v")
+    cluster.kubelets.version = f"v{version}.0" if version.count(".") == 1 else f"v{version}"
+    for name, recorded in cluster.ec2.recorded_nodeclasses.items():
+        if selects_by_alias(recorded.spec):
+            _release_images(name, cluster)
+
+
+def _release_images(name: str, cluster: SimulatedCluster) -> None:
+    recorded = cluster.ec2.recorded_nodeclasses[name]
+    released = msgspec.structs.replace(recorded, release=recorded.release + 1)
+    cluster.ec2.recorded_nodeclasses[name] = released
+
+
+@perform.register
+def _(action: ZoneOutage, cluster: SimulatedCluster) -> None:
+    cluster.ec2.capacity.add_limit(CapacityLimit(zone=action.zone))
+    now = cluster.clock.now()
+    for instance in tuple(cluster.ec2.instances()):
+        if instance.choice.offering.zone == action.zone:
+            cluster.ec2.fail(instance.id)
+    for provider_id, launch in cluster.unmanaged.items():
+        if launch.zone == action.zone and launch.terminated is None:
+            launch.terminated = now
+            cluster.ec2.billing.record_shutdown(launch, now=now)
+            cluster.kubelets.stop(provider_id)
 
 
 def _resource(kind: str) -> Resource:

@@ -53,7 +53,7 @@ class Collection:
         if decoded.kind in WORKLOADS or (decoded.kind == "Pod" and not decoded.model.uid):
             self.resources[decoded.key] = decode_template_resources(_find_pod_spec(raw))
         if decoded.kind in ("Node", "Pod"):
-            self._latest_time = max(self._latest_time, _get_latest_time(raw))
+            self._latest_time = max(self._latest_time, get_latest_time(raw))
 
     def merge(self, overrides: "Collection") -> "Collection":
         """Return the objects of both; those of ``overrides`` replace others of the same name."""
@@ -138,7 +138,7 @@ def _find_pod_spec(raw: dict[str, Any]) -> Any:
     return spec
 
 
-def _get_latest_time(raw: dict[str, Any]) -> str:
+def get_latest_time(raw: dict[str, Any]) -> str:
     """Return the latest timestamp of an object; RFC 3339 times in UTC sort as text."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None

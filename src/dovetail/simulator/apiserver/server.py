@@ -30,7 +30,7 @@ from dovetail.simulator.apiserver.storage.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
-from dovetail.simulator.apiserver.storage.store import Store
+from dovetail.simulator.apiserver.storage.store import Store, object_key
 from dovetail.simulator.apiserver.storage.watch import (
     EventType,
     Watch,
@@ -91,6 +91,17 @@ class ApiServer:
     ) -> Object:
         """Store a new object under its name, or under one generated from generateName."""
         return self._writer.create(resource, obj, namespace=namespace, options=options)
+
+    def restore(self, resource: Resource, obj: Object) -> Object:
+        """Store a recorded object as it is: uid, times, status and owners are kept.
+
+        Without admission, validation and garbage collection.
+        """
+        old = self._store.get(resource, object_key(obj))
+        if old is not None:
+            self._store.remove(resource, old)
+        self._writer.reserve_uid(obj["metadata"]["uid"])
+        return self._store.put(resource, obj, old=None)
 
     def update(
         self,

@@ -4,6 +4,7 @@ The writer also keeps the metadata that belongs to the server: uid, timestamps,
 generation, resourceVersion and managedFields.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -48,6 +49,7 @@ _SUFFIXES: Final = len(_SUFFIX_ALPHABET) ** _SUFFIX_LENGTH
 # Coprime to the number of suffixes: counting up visits every suffix once.
 _STRIDE: Final = 8_675_309
 _MAX_PREFIX: Final = 253 - _SUFFIX_LENGTH
+_GENERATED_UID: Final = re.compile("([0-9a-f]{8})-0000-4000-8000-[0-9a-f]{12}")
 
 
 class NameGenerator:
@@ -63,6 +65,12 @@ class NameGenerator:
     def generate_uid(self) -> str:
         self._uids += 1
         return f"{self._uids:08x}-0000-4000-8000-{self._uids:012x}"
+
+    def reserve_uid(self, uid: str) -> None:
+        """Never generate this uid, nor one before it."""
+        match = _GENERATED_UID.match(uid)
+        if match is not None:
+            self._uids = max(self._uids, int(match[1], 16))
 
     def generate_name(self, prefix: str) -> str:
         """Return ``prefix`` (a generateName) with a suffix of five characters."""
@@ -87,6 +95,10 @@ class Writer:
         self._priority_admission = PriorityAdmission(store)
         self._resource_admission = PodResourceAdmission(store)
         self._now = now
+
+    def reserve_uid(self, uid: str) -> None:
+        """Never give this uid to another object."""
+        self._names.reserve_uid(uid)
 
     def timestamp(self) -> str:
         return format_timestamp(self._now())

@@ -26,6 +26,7 @@ from dovetail.simulator.ec2.capacity import CapacityPools
 from dovetail.simulator.ec2.errors import NO_CAPACITY, NO_SUCH_INSTANCE, RESERVATION_FULL, Ec2Error
 from dovetail.simulator.ec2.instances import Ec2Instance, InstanceState, booted_instance
 from dovetail.simulator.ec2.interruption_queue import MessageQueue
+from dovetail.simulator.ec2.nodeclass_resolver import RecordedNodeClass
 from dovetail.simulator.ec2.throttling import RATES, ErrorInjector, Operation, Rate, Throttle
 from dovetail.simulator.instance import BootedInstance
 from dovetail.simulator.latencies import DEFAULT_CLOUD_LATENCIES, CloudLatencies
@@ -123,6 +124,9 @@ class Ec2Account:
         self._reservations = {reservation.id: reservation for reservation in reservations}
         self.latest_image_versions: dict[str, str] = {}
         """AMI family → latest version, for node classes that select ``@latest``."""
+        self.recorded_nodeclasses: dict[str, RecordedNodeClass] = {}
+        """Node classes of a live cluster by name, if the account is a copy of its account."""
+        self._taken_names: set[str] = set()
 
     def instances(self) -> Iterable[Ec2Instance]:
         """Return all instances that have not terminated, oldest first."""
@@ -135,6 +139,20 @@ class Ec2Account:
     def find_by_token(self, token: str) -> Ec2Instance | None:
         """Return the instance launched with a client token, even if it has terminated."""
         return self._by_token.get(token)
+
+    def restore(self, instances: Iterable[Ec2Instance], *, node_names: Iterable[str] = ()) -> None:
+        """Add instances that run already; new ones get none of their IDs, nor of these node names."""
+        added = list(instances)
+        for instance in added:
+            self._instances[instance.id] = self._by_token[instance.claim.uid] = instance
+        self._taken_names.update(node_names, (instance.id for instance in added))
+        self.billing.record_existing([instance.launch for instance in added], now=self._clock.now())
+
+    def boot(self, instance: Ec2Instance, *, after: timedelta) -> None:
+        """Start the kubelet of a restored instance that has not registered yet."""
+        instance.next_transition = self._clock.call_later(
+            after, lambda: self.on_booted(booted_instance(instance))
+        )
 
     def create_fleet(self, request: FleetRequest) -> FleetResponse:
         """Launch the cheapest choice that has capacity."""
@@ -165,6 +183,16 @@ class Ec2Account:
         instance.next_transition = self._clock.call_later(
             self.latencies.shutdown, lambda: self._terminated(instance)
         )
+
+    def fail(self, instance_id: str) -> None:
+        """Lose an instance at once, with its host."""
+        instance = self._instances[instance_id]
+        if instance.next_transition is not None:
+            instance.next_transition.cancel()
+        if not instance.is_terminating:
+            self.billing.record_shutdown(instance.launch, now=self._clock.now())
+        self.reclaimed.add(instance.provider_id)
+        self._terminated(instance)
 
     def interrupt(self, instance_id: str, *, recommended: timedelta = timedelta()) -> None:
         """Interrupt a spot instance: a notice, and the termination two minutes later.
@@ -200,7 +228,7 @@ class Ec2Account:
     def _launch(self, request: FleetRequest, choice: LaunchChoice) -> Ec2Instance:
         now, offering, claim = self._clock.now(), choice.offering, request.claim
         capacity, allocatable = launch_resources(choice, claim, lists_interfaces=request.lists_interfaces)
-        instance_id = f"i-0{hash_digits(f'{self.region.name}/{next(self._numbers)}')}"
+        instance_id = self._next_id()
         launch = LaunchRecord(
             claim=claim.name,
             claim_uid=claim.uid,
@@ -213,7 +241,7 @@ class Ec2Account:
         )
         instance = Ec2Instance(
             id=instance_id,
-            private_dns_name=self._private_dns_name(offering.zone),
+            private_dns_name=self.next_name(offering.zone),
             choice=choice,
             # The requirements have been used, and can be long.
             claim=msgspec.structs.replace(claim, requirements=()),
@@ -243,6 +271,13 @@ class Ec2Account:
                 self.latencies.start, lambda: self._start_running(instance)
             )
         return instance
+
+    def _next_id(self) -> str:
+        for number in self._numbers:
+            instance_id = f"i-0{hash_digits(f'{self.region.name}/{number}')}"
+            if instance_id not in self._taken_names:
+                return instance_id
+        raise AssertionError("counting does not end")
 
     def _forget_tokens(self) -> None:
         """Drop old client tokens, so that memory does not grow with the time simulated."""
@@ -297,14 +332,16 @@ class Ec2Account:
         if instance is not None and not instance.is_terminating:
             self.queue.send(kind, [instance.id], now=self._clock.now())
 
-    def _private_dns_name(self, zone: str) -> str:
+    def next_name(self, zone: str) -> str:
         """Return a DNS name by address; every zone has a sixteenth of the network."""
-        number = next(self._addresses[zone])
-        second = 16 * list(self._addresses).index(zone) % 256 + (number >> 16)
-        address = f"ip-10-{second}-{number >> 8 & 255}-{number & 255}"
         region = self.region.name
         domain = "ec2" if region == "us-east-1" else f"{region}.compute"
-        return f"{address}.{domain}.internal"
+        for number in self._addresses[zone]:
+            second = 16 * list(self._addresses).index(zone) % 256 + (number >> 16)
+            name = f"ip-10-{second}-{number >> 8 & 255}-{number & 255}.{domain}.internal"
+            if name not in self._taken_names:
+                return name
+        raise AssertionError("counting does not end")
 
 
 def _ignore(_: object) -> None:

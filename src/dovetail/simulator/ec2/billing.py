@@ -1,7 +1,7 @@
 """Billing: every launch, with its price, and the total cost."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -73,6 +73,21 @@ class Billing:
             return
         before, self._rate = self._rate, round(self.tariff(self._running) * _NANO)
         launch.price = (self._rate - before) / _NANO
+
+    def record_existing(self, launches: Iterable[LaunchRecord], *, now: datetime) -> None:
+        """Bill instances from now on that were launched before."""
+        self._accrue(now)
+        for launch in launches:
+            launch.running = now
+            self._launches.append(launch)
+            self.instance_count += 1
+            self.instance_counts[_place(launch)] += 1
+            self._running[_place(launch)] += 1
+            if self.tariff is None:
+                self._rate += _hourly_rate(launch)
+            self._notify(launch)
+        if self.tariff is not None:
+            self._rate = round(self.tariff(self._running) * _NANO)
 
     def record_shutdown(self, launch: LaunchRecord, *, now: datetime) -> None:
         """Stop billing an instance."""

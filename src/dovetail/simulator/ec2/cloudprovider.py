@@ -197,6 +197,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
                 cluster=self._cluster,
                 latest=self._ec2.latest_image_versions,
                 check_kubelet=self._check_kubelet,
+                recorded=self._ec2.recorded_nodeclasses.get(node_class["metadata"]["name"]),
             ),
         )
 

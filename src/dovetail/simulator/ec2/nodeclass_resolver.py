@@ -51,6 +51,84 @@ class AccountNetwork(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class RecordedNodeClass(msgspec.Struct, frozen=True, kw_only=True):
+    """A node class of a live cluster: its selectors, and what AWS resolved them to.
+
+    As long as a selector stays the same, it resolves to the same.
+    """
+
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    release: int = 0
+    """Number of new images since; its selectors resolve to those if they select the latest."""
+
+    @property
+    def subnets(self) -> FrozenDict[str, str]:
+        """Zone → the first subnet there."""
+        return FrozenDict(
+            {entry.get("zone", ""): entry["id"] for entry in reversed(self.status.get("subnets") or ())}
+        )
+
+    @property
+    def security_groups(self) -> tuple[str, ...]:
+        return tuple(entry["id"] for entry in self.status.get("securityGroups") or ())
+
+    def resolve(self, spec: Mapping[str, Any], simulated: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status of the class now; changed selectors resolve as ``simulated``."""
+        status = dict(simulated)
+        for field, terms in _SELECTORS.items():
+            if field in self.status and all(spec.get(name) == self.spec.get(name) for name in terms):
+                status[field] = self.status[field]
+        images = _find_version(spec, self.status.get("amis") or ())
+        if images:
+            status["amis"] = images
+        if self.release and status.get("amis") is self.status.get("amis"):
+            status["amis"] = [_release_image(image, self.release) for image in self.status["amis"]]
+        return status
+
+
+_SELECTORS: Final = {
+    "subnets": ("subnetSelectorTerms",),
+    "securityGroups": ("securityGroupSelectorTerms",),
+    "amis": ("amiSelectorTerms", "amiFamily"),
+    "instanceProfile": ("role", "instanceProfile"),
+    "capacityReservations": ("capacityReservationSelectorTerms",),
+}
+"""Field of the status → fields of the spec that it is resolved from."""
+
+
+def _find_version(spec: Mapping[str, Any], images: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the recorded images if an alias pins their version: ``al2023@v20260101``."""
+    for term in spec.get("amiSelectorTerms") or ():
+        version = str(term.get("alias", "")).partition("@")[2]
+        if version not in ("", "latest"):
+            named = [image for image in images if str(image.get("name", "")).endswith(version)]
+            return named if len(named) == len(list(images)) else []
+    return []
+
+
+def _release_image(image: Mapping[str, Any], release: int) -> dict[str, Any]:
+    name = f"{image.get('name', image['id'])}-{release}"
+    return {**image, "id": f"{_IMAGE_PREFIX}{hash_digits(image['id'] + '/' + name)}", "name": name}
+
+
+_IMAGE_PREFIX: Final = "ami-0"
+
+
+def selects_latest_image(spec: Mapping[str, Any]) -> bool:
+    """Return True if a new image changes what the node class selects: no ID, no pinned version."""
+    terms = spec.get("amiSelectorTerms") or ()
+    return any(
+        "id" not in term and str(term.get("alias", "@latest")).partition("@")[2] in ("", "latest")
+        for term in terms
+    )
+
+
+def selects_by_alias(spec: Mapping[str, Any]) -> bool:
+    """Return True if images follow the control plane version: an alias selects by it."""
+    return any("alias" in term for term in spec.get("amiSelectorTerms") or ())
+
+
 def resolve_nodeclass(
     node_class: Mapping[str, Any],
     *,
@@ -59,11 +137,13 @@ def resolve_nodeclass(
     cluster: str,
     latest: Mapping[str, str] = _NO_VERSIONS,
     check_kubelet: KubeletCheck | None = None,
+    recorded: RecordedNodeClass | None = None,
 ) -> NodeClassStatus:
     """Return the status of a node class, with problems for selectors without a match.
 
     ``latest`` maps an AMI family to its latest version, if one was released since the
-    start. Without ``check_kubelet``, kubelet expressions are disabled.
+    start. Without ``check_kubelet``, kubelet expressions are disabled. A ``recorded`` class
+    resolves as it did in its cluster.
     """
     spec = node_class.get("spec", {})
     status: dict[str, Any] = {}
@@ -89,6 +169,8 @@ def resolve_nodeclass(
         ]
     name = node_class.get("metadata", {}).get("name", "")
     status["instanceProfile"] = spec.get("instanceProfile") or instance_profile_name(cluster, name)
+    if recorded is not None:
+        status = recorded.resolve(spec, status)
     invalid = find_nodeclass_problem(node_class, check_kubelet)
     if invalid is not None:
         problems[VALIDATION_SUCCEEDED] = invalid

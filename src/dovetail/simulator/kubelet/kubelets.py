@@ -1,5 +1,7 @@
 """All kubelets of a cluster; EC2 starts and stops them with its instances."""
 
+from collections.abc import Iterable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -43,6 +45,8 @@ class Kubelets:
         self._pod_workers = PodWorkers(api, clock, self._sampler)
         self._kubelets: dict[str, Kubelet] = {}
         self._names: dict[str, str] = {}
+        self.version = node_status.VERSION
+        """Kubernetes version of kubelets that start from now on."""
         self.heartbeats = Heartbeats(api, clock, lazy=lazy_heartbeats)
         start_watch(api, clock, PODS, self._handle_pod_event)
 
@@ -61,6 +65,32 @@ class Kubelets:
         bound = ListOptions(field_selector=f"spec.nodeName={instance.name}")
         for pod in self._api.list(PODS, bound).items:
             self._pod_workers.sync(kubelet, pod)
+
+    def adopt(
+        self,
+        instance: BootedInstance,
+        pods: Iterable[tuple[Object, bool]],
+        *,
+        ready: bool = True,
+        ready_after: timedelta | None = None,
+    ) -> None:
+        """Take over the kubelet of a registered node, with its pods.
+
+        Each pod comes with True if it becomes ready, should it not be. A node that is not
+        ``ready`` becomes so after ``ready_after``, or never.
+        """
+        now = self._clock.now()
+        kubelet = Kubelet(instance, ready_at=now + (ready_after or timedelta()))
+        self._names[instance.provider_id] = instance.name
+        self._kubelets[instance.name] = kubelet
+        for pod, becomes_ready in pods:
+            self._pod_workers.adopt(kubelet, pod, becomes_ready=becomes_ready)
+        if ready or ready_after is not None:
+            self.heartbeats.add(kubelet)
+        else:
+            kubelet.unresponsive = True
+        if not ready and ready_after is not None:
+            self._clock.call_later(ready_after, partial(self._report_ready, kubelet))
 
     def stop(self, provider_id: str) -> None:
         """Stop a kubelet with its instance; its pods keep their last status."""
@@ -84,7 +114,7 @@ class Kubelets:
         return kubelet
 
     def _register(self, instance: BootedInstance) -> None:
-        desired = node_status.encode_node(instance, now=self._clock.now())
+        desired = node_status.encode_node(instance, now=self._clock.now(), version=self.version)
         try:
             node = self._api.create(NODES, desired)
         except AlreadyExists:
@@ -93,7 +123,7 @@ class Kubelets:
             node = self._api.update(NODES, {**old, "spec": desired["spec"]})
             node = self._update_status(node, desired["status"])
         self._create_if_missing(LEASES, new_lease(node, now=self._clock.now()))
-        self._create_if_missing(CSI_NODES, _csi_node(node, instance))
+        self._create_if_missing(CSI_NODES, encode_csi_node(node, instance))
 
     def _create_if_missing(self, resource: Any, obj: dict[str, Any]) -> None:
         try:
@@ -141,7 +171,8 @@ class Kubelets:
             self._pod_workers.sync(kubelet, pod)
 
 
-def _csi_node(node: Object, instance: BootedInstance) -> dict[str, Any]:
+def encode_csi_node(node: Object, instance: BootedInstance) -> dict[str, Any]:
+    """Return the CSINode of a node."""
     return {
         "metadata": {"name": instance.name, "ownerReferences": [node_status.owner_reference(node)]},
         "spec": {

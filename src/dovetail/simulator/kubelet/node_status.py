@@ -14,6 +14,8 @@ from dovetail.simulator.instance import BootedInstance
 NOT_READY: Final = Taint("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE)
 OS_IMAGE: Final = "Dovetail sandbox"
 """Distinguishes simulated nodes from real ones."""
+VERSION: Final = "v1.34.0"
+"""Version of kubelets, unless the cluster has another."""
 _ANNOTATIONS: Final = {
     "node.alpha.kubernetes.io/ttl": "0",
     "volumes.kubernetes.io/controller-managed-attach-detach": "true",
@@ -31,7 +33,7 @@ def is_extended_resource(resource: str) -> bool:
     return "/" in resource
 
 
-def encode_node(instance: BootedInstance, *, now: datetime) -> dict[str, Any]:
+def encode_node(instance: BootedInstance, *, now: datetime, version: str = VERSION) -> dict[str, Any]:
     """Return the node at registration: not Ready, without extended resources."""
     taints = [*instance.taints, NOT_READY]
     return {
@@ -45,7 +47,7 @@ def encode_node(instance: BootedInstance, *, now: datetime) -> dict[str, Any]:
                 {"type": "InternalDNS", "address": instance.name},
                 {"type": "Hostname", "address": instance.name},
             ],
-            "nodeInfo": _info(instance),
+            "nodeInfo": _info(instance, version),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         },
     }
@@ -119,14 +121,14 @@ def _condition(kind: str, status: str, reason: str, message: str, *, now: str) -
     }
 
 
-def _info(instance: BootedInstance) -> dict[str, str]:
+def _info(instance: BootedInstance, version: str) -> dict[str, str]:
     return {
         "architecture": instance.labels.get(ARCH, "amd64"),
         "operatingSystem": instance.labels.get(OS, "linux"),
         "osImage": OS_IMAGE,
         "kernelVersion": "6.12.0",
         "containerRuntimeVersion": "containerd://2.1.0",
-        "kubeletVersion": "v1.34.0",
+        "kubeletVersion": version,
         "kubeProxyVersion": "",
         "machineID": instance.provider_id.rpartition("/")[2],
         "systemUUID": instance.provider_id.rpartition("/")[2],

@@ -96,6 +96,12 @@ def rejected(pod: Object, *, now: datetime, reason: str, message: str) -> dict[s
     }
 
 
+def is_ready(pod: Object) -> bool:
+    """Return True if the Ready condition of a pod is True."""
+    conditions = pod["status"].get("conditions") or ()
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
 def image_names(pod: Object) -> list[str]:
     """Return the images that a pod needs, each once."""
     names = (container.get("image", "") for container in (*_all_init_containers(pod), *_containers_of(pod)))

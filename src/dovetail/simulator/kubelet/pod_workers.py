@@ -67,6 +67,31 @@ class PodWorkers:
             if worker.next_step is not None:
                 worker.next_step.cancel()
 
+    def adopt(self, kubelet: Kubelet, pod: Object, *, becomes_ready: bool) -> None:
+        """Take over a pod that runs already, as it is.
+
+        A pod that is still starting or not ready becomes ready only if ``becomes_ready``.
+        """
+        status = pod["status"]
+        if status.get("phase") in _TERMINAL:
+            return
+        worker = PodWorker(pod, self._requests(pod))
+        worker.started = status.get("phase") == "Running"
+        kubelet.pod_workers[worker.uid] = worker
+        kubelet.reserve(worker)
+        for image in pod_status.image_names(pod):
+            kubelet.images[image] = self._clock.now()
+        if "deletionTimestamp" in pod["metadata"]:
+            self._schedule_stop(kubelet, worker, pod)
+        elif not worker.started:
+            if becomes_ready:
+                self._schedule(worker, self._start_time(kubelet, pod), partial(self._start, kubelet, worker))
+        elif pod_status.is_ready(pod):
+            self._schedule_completion(kubelet, worker, pod)
+        elif becomes_ready:
+            delay = timedelta(seconds=pod_status.readiness_delay(pod))
+            self._schedule(worker, delay, partial(self._report_ready, kubelet, worker))
+
     def _admit(self, kubelet: Kubelet, pod: Object) -> None:
         worker = PodWorker(pod, self._requests(pod))
         now = self._clock.now()
@@ -110,6 +135,9 @@ class PodWorkers:
                 kubelet.images[image] = pulled_at
             ready = max(ready, pulled_at)
         starts = pod_status.sequential_starts(pod) * latencies.container_start
+        if latencies.starts:
+            images = pod_status.image_names(pod)
+            starts = max(starts, *(latencies.starts.get(image, starts) for image in images))
         return ready - now + self._sampler.sample(starts)
 
     def _start(self, kubelet: Kubelet, worker: PodWorker) -> None:
@@ -137,7 +165,7 @@ class PodWorkers:
 
     def _report_ready(self, kubelet: Kubelet, worker: PodWorker) -> None:
         def status(pod: Object) -> dict[str, Any]:
-            now, address = self._clock.now(), pod["status"]["podIP"]
+            now, address = self._clock.now(), pod["status"].get("podIP", "")
             return pod_status.running(pod, now=now, pod_ip=address, ready=True, restarts=worker.restarts)
 
         pod = self._update_status(kubelet, worker, status)

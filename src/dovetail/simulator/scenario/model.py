@@ -71,13 +71,45 @@ class Release(msgspec.Struct, frozen=True):
     family: str
 
 
+class NewImages(msgspec.Struct, frozen=True):
+    """New AMIs appear for recorded node classes that select the latest image."""
+
+    node_classes: tuple[str, ...] = ()
+    """Names; empty: all of them."""
+
+
+class Upgrade(msgspec.Struct, frozen=True):
+    """Upgrade the control plane; AMIs selected by alias change with its version."""
+
+    version: str
+    """``1.35``."""
+
+
+class ZoneOutage(msgspec.Struct, frozen=True):
+    """A zone fails: no capacity there, and its instances are gone."""
+
+    zone: str
+
+
 class Wait(msgspec.Struct, frozen=True):
     """Wait."""
 
     duration: timedelta
 
 
-Action = Apply | Scale | Delete | Interrupt | CapacityOutage | ScaleDown | Release | Wait
+Action = (
+    Apply
+    | Scale
+    | Delete
+    | Interrupt
+    | CapacityOutage
+    | ScaleDown
+    | Release
+    | NewImages
+    | Upgrade
+    | ZoneOutage
+    | Wait
+)
 
 
 class Until(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,37 @@
+"""Raw objects of the cluster that a command names: a dump or a live cluster, only read."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import click
+
+from dovetail.cli.files import read_sources
+from dovetail.errors import DovetailError
+from dovetail.host.clock import SystemClock
+from dovetail.kube.auth.kubeconfig import load_rest_config
+from dovetail.operator.cluster_objects import DUMP, ClusterObjects, list_objects, read_dumps
+
+_BOTH: Final = "Use --cluster for a dump, or --kubeconfig and --context; not both."
+
+
+def read_cluster_objects(
+    cluster: Sequence[str], *, kubeconfig: str | None = None, context: str = ""
+) -> tuple[ClusterObjects, datetime]:
+    """Return the objects of dumps or of a live cluster, and the time they were recorded.
+
+    Kinds that are missing or may not be listed are named in ``missing``. Raises
+    ``DovetailError`` if there are no nodes or the API server does not respond.
+    """
+    now = SystemClock().now()
+    if not cluster:
+        access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
+        return asyncio.run(list_objects(access)), now
+    if kubeconfig or context:
+        raise click.UsageError(_BOTH)
+    read = read_dumps(read_sources(cluster))
+    if not any(obj.get("kind") == "Node" for obj in read.objects):
+        raise DovetailError(f"no nodes in {', '.join(cluster)}; make a dump with: {DUMP}")
+    return read, read.recorded_at or now
