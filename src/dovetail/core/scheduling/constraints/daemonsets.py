@@ -34,8 +34,14 @@ def daemonset_pod_spec(daemon: DaemonSet) -> PodSpec:
     return replace(daemon.newest_pod.spec, node_terms=daemon.pod.spec.node_terms)
 
 
-def subtract_daemonsets(table: NodePoolTable, daemons: Sequence[DaemonSet]) -> list[tuple[HostPort, Bools]]:
-    """Subtract DaemonSet requests from each type; return host ports in use, by row."""
+def subtract_daemonsets(
+    table: NodePoolTable, daemons: Sequence[DaemonSet], *, only_certain: bool = False
+) -> list[tuple[HostPort, Bools]]:
+    """Subtract DaemonSet requests from each type; return host ports in use, by row.
+
+    A DaemonSet counts where its pod may run. With ``only_certain`` it counts where its
+    pod runs on every node of the type: a lower bound needs that.
+    """
     if not daemons:
         return []
     ports: list[tuple[HostPort, Bools]] = []
@@ -45,7 +51,7 @@ def subtract_daemonsets(table: NodePoolTable, daemons: Sequence[DaemonSet]) -> l
         spec = daemonset_pod_spec(daemon)
         if spec.needs_devices or _is_repelled(taints, spec):
             continue
-        rows = _rows_scheduled(table, spec)
+        rows = _rows_certain(table, spec) if only_certain else _rows_scheduled(table, spec)
         scheduled.append((spec, rows))
         ports += [(port, rows) for port in spec.host_ports]
     _subtract_by_set(table, scheduled)
@@ -74,6 +80,34 @@ def _rows_scheduled(table: NodePoolTable, spec: PodSpec) -> Bools:
             rows &= table.rows_matching(requirement)
         scheduled |= rows
     return scheduled
+
+
+def _rows_certain(table: NodePoolTable, spec: PodSpec) -> Bools:
+    """Return [rows]: True where every node of the type runs a DaemonSet's pod."""
+    base = table.requirements.intersection(_INITIALIZED_LABELS.values())
+    certain = np.zeros(len(table.rows), dtype=bool)
+    for term in required_node_terms(spec) or (NO_REQUIREMENTS,):
+        rows = np.ones(len(table.rows), dtype=bool)
+        for requirement in term.values():
+            holds: dict[Requirement | None, bool] = {}
+            for index, row in enumerate(table.rows):
+                known = row.type.requirements.get(requirement.key)
+                if known not in holds:
+                    holds[known] = _is_implied(requirement, base.get(requirement.key), known)
+                rows[index] &= holds[known]
+        certain |= rows
+    return certain
+
+
+def _is_implied(requirement: Requirement, of_pool: Requirement | None, of_type: Requirement | None) -> bool:
+    """Return True if all nodes with these labels meet a requirement."""
+    known = [each for each in (of_pool, of_type) if each is not None]
+    if not known:
+        # The label may still come from the offering if it is well known; others are absent.
+        return requirement.allows_absence and requirement.key not in label_keys.WELL_KNOWN
+    return any(
+        not each.complement and each.values and all(map(requirement.has, each.values)) for each in known
+    )
 
 
 class DaemonSetOverhead:

@@ -39,6 +39,10 @@ class FluidRelaxation:
     """[U]: fractional number of nodes of each."""
     per_node: Floats
     """[U, K]: mean number of pods of each class on a node of each type."""
+    program_types: Ints
+    """[S]: types that the optimum was chosen from."""
+    resource_prices: Floats
+    """[S, R]: USD per hour and unit of each resource on them (dual values)."""
 
 
 class FluidProgram:
@@ -60,6 +64,7 @@ class FluidProgram:
         # numerical range of the simplex method.
         total = problem.counts @ sizes
         total = np.where(total > 0, total, 1.0)
+        self._total: Floats = total
         self._part: Floats = sizes * (problem.counts[:, None] / total)  # [K, R]
         self._room: Floats = np.minimum(alloc / total, _MAX_ROOM)  # [T, R]
         self._holds: Bools = problem.max_pods >= 1  # [T, K]
@@ -105,7 +110,16 @@ class FluidProgram:
         used = np.flatnonzero(nodes > _EPSILON)
         used = used[np.argsort(self._types[used])]
         per_node = placed[used] / nodes[used, None]
-        return FluidRelaxation(solution.objective, values, self._types[used], nodes[used], per_node)
+        resource_prices = -solution.duals[class_count:].reshape(len(self._types), -1) / self._total
+        return FluidRelaxation(
+            solution.objective,
+            values,
+            self._types[used],
+            nodes[used],
+            per_node,
+            self._types,
+            np.maximum(resource_prices, 0.0),
+        )
 
     def _best_value_types(self, price: Floats) -> Ints:
         """Return the types that offer some mix of resources at the lowest price.

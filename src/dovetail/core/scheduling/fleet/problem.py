@@ -153,7 +153,7 @@ def compile_demand(demand: Demand) -> tuple[FleetProblem, Ints]:
     if demand.admission is not None and demand.admits is not None:
         admission, admits = demand.admission, demand.admits[:, present]
     alloc = demand.alloc[:, requested]
-    kept = _useful_types(counts @ sizes, alloc, demand.price, admission, admits, may_share_one_node)
+    kept = useful_types(counts @ sizes, alloc, demand.price, admission, admits, may_share_one_node)
     alloc, admission = alloc[kept], admission[kept]
     max_pods = np.clip(whole_pods(alloc[:, None, :], sizes[None, :, :]), 0.0, caps) * admits[admission]
     unplaceable = np.flatnonzero(max_pods.max(axis=0, initial=0.0) < 1)
@@ -167,7 +167,7 @@ def compile_demand(demand: Demand) -> tuple[FleetProblem, Ints]:
     return problem, present
 
 
-def _useful_types(
+def useful_types(
     total: Floats, alloc: Floats, price: Floats, admission: Ints, admits: Bools, may_share_one_node: bool
 ) -> Ints:
     """Return the types that no other type dominates at the same or a lower price.

@@ -1,0 +1,122 @@
+"""The lower bound of the bill: proven for every plan, and close to good ones."""
+
+import os
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from bench.mixes import deployments, rules
+from dovetail.core.cost.lower_bound import compute_lower_bound
+from dovetail.core.scheduling.solver import solve
+from dovetail.model import labels as label_keys
+from dovetail.model.cloud.instance_type import InstanceType, Offering
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import Pod, PodAffinityTerm, PodSpec
+from dovetail.model.kube.requirements import Requirements
+from dovetail.model.kube.resources import CPU, MEMORY, PODS, Resources
+from dovetail.model.kube.selectors import LabelSelector
+from dovetail.model.settings import Packing, SchedulingSettings
+from dovetail.model.snapshot import ClusterSnapshot
+from tests.support.scheduling.strategies import clusters
+
+LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
+GI = 2**30
+choices = st.builds(
+    SchedulingSettings, packing=st.sampled_from(Packing), reserved_capacity=st.sampled_from([True, False])
+)
+
+
+@settings(
+    max_examples=LONG or 150,
+    derandomize=not LONG,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(snapshot=clusters(), chosen=choices)
+def test_no_plan_of_the_solver_is_cheaper_than_the_bound(
+    snapshot: ClusterSnapshot, chosen: SchedulingSettings
+) -> None:
+    plan = solve(snapshot, chosen)
+    pods = [pod for node in plan.nodes for pod in node.pods]
+
+    bound = compute_lower_bound(snapshot, pods)
+
+    assert bound.price <= plan.price + 1e-9
+    assert (bound.pods, bound.left_out) == (len(pods), 0)
+
+
+def test_the_bound_is_close_to_the_plan_of_many_deployments() -> None:
+    snapshot = deployments(1000)
+    plan = solve(snapshot)
+
+    bound = compute_lower_bound(snapshot, snapshot.pending_pods)
+
+    assert 0.9 * plan.price < bound.price <= plan.price
+
+
+def test_hundreds_of_classes_are_grouped_and_the_bound_still_holds() -> None:
+    snapshot = rules(1000)
+    plan = solve(snapshot)
+    pods = [pod for node in plan.nodes for pod in node.pods]
+
+    bound = compute_lower_bound(snapshot, pods)
+
+    assert 0.5 * plan.price < bound.price <= plan.price
+
+
+def instance_type(name: str, price: float, cpu: int = 4000) -> InstanceType:
+    return InstanceType(
+        name=name,
+        requirements=Requirements.from_labels({label_keys.INSTANCE_TYPE: name}),
+        capacity=Resources({CPU: cpu, MEMORY: cpu * GI // 250, PODS: 110}),
+        offerings=(Offering(zone="us-east-1a", capacity_type=label_keys.ON_DEMAND, price=price),),
+    )
+
+
+def snapshot_of(*pods: Pod) -> ClusterSnapshot:
+    types = (instance_type("large", 0.4), instance_type("small", 0.1, cpu=1000))
+    return ClusterSnapshot(
+        pending_pods=pods,
+        nodepools=(NodePool(name="default"),),
+        instance_types=FrozenDict({"default": types}),
+    )
+
+
+def pod(name: str, cpu: int = 500, **spec: object) -> Pod:
+    requests = Resources({CPU: cpu, MEMORY: GI, PODS: 1})
+    labels = FrozenDict({"app": "web"})
+    return Pod(name=name, labels=labels, spec=replace(PodSpec(requests=requests), **spec))
+
+
+def test_pods_that_exclude_each_other_need_a_node_each() -> None:
+    apart = PodAffinityTerm(label_keys.HOSTNAME, LabelSelector(match_labels=FrozenDict({"app": "web"})))
+    snapshot = snapshot_of(*(pod(f"web-{at}", 100, anti_affinity=(apart,)) for at in range(10)))
+
+    bound = compute_lower_bound(snapshot, snapshot.pending_pods)
+
+    assert abs(bound.price - 10 * 0.1) < 1e-6
+
+
+def test_one_small_pod_still_costs_a_whole_node() -> None:
+    snapshot = snapshot_of(pod("web", 10))
+
+    assert abs(compute_lower_bound(snapshot, snapshot.pending_pods).price - 0.1) < 1e-6
+
+
+def test_a_pod_that_fits_nowhere_is_left_out_and_counted() -> None:
+    snapshot = snapshot_of(pod("web"), pod("huge", 64_000))
+
+    bound = compute_lower_bound(snapshot, snapshot.pending_pods)
+
+    assert (bound.pods, bound.left_out) == (1, 1)
+
+
+def test_without_nodepools_or_pods_there_is_no_bound() -> None:
+    lonely = ClusterSnapshot(pending_pods=(pod("web"),))
+
+    assert compute_lower_bound(lonely, lonely.pending_pods).ratio(1.0) is None
+    assert compute_lower_bound(snapshot_of(), ()).ratio(1.0) is None
