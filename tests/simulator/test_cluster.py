@@ -1,5 +1,7 @@
 """Simulated cluster: its start, applied objects, and restarts of the operator."""
 
+import gc
+import weakref
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -222,6 +224,20 @@ def test_a_killed_operator_writes_nothing() -> None:
 
     assert standing(cluster) == (0, 1, 0, 1)
     assert cluster.recorder.unsettled == 2
+
+
+@pytest.mark.parametrize("moment", [0.5, 1.2, 5, 60])
+def test_a_killed_operator_is_freed_at_once(moment: float) -> None:
+    cluster = build_cluster(build_scenario(objects=(a_node_class(), a_pool(), an_app(replicas=5))))
+    wait(cluster, moment)
+    operator, cache = weakref.ref(cluster.operator), weakref.ref(cluster.operator.cache)
+
+    cluster.restart()
+    cluster.clock.run(until=cluster.clock.now())  # Watches deliver their last events.
+    gc.collect()
+
+    assert operator() is None
+    assert cache() is None
 
 
 def test_metrics_continue_after_a_restart() -> None:

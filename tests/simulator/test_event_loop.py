@@ -1,6 +1,7 @@
 """Event loop on virtual time, and tasks of a killed process."""
 
 import gc
+import weakref
 from datetime import timedelta
 
 from dovetail.simulator.clock import VirtualClock
@@ -8,6 +9,12 @@ from dovetail.simulator.event_loop import VirtualEventLoop
 from tests.support.simulator.api_server import START
 
 SECOND = timedelta(seconds=1)
+
+
+class Referent:
+    """Something that a callback refers to."""
+
+    def act(self) -> None: ...
 
 
 class LoopHarness:
@@ -96,5 +103,37 @@ def test_a_process_killed_by_its_own_task_ends_all_of_its_tasks() -> None:
     harness.loop.spawn(several())
     harness.wait(10)
     gc.collect()
+
+    assert harness.done == []
+
+
+def test_a_killed_process_frees_what_its_timers_and_tasks_refer_to() -> None:
+    harness = LoopHarness()
+    kept, waited_for, cancelled = Referent(), Referent(), Referent()
+    referents = [weakref.ref(referent) for referent in (kept, waited_for, cancelled)]
+
+    async def wait_with(referent: Referent) -> None:
+        await harness.loop.sleep(timedelta(days=1))
+        referent.act()
+
+    harness.loop.call_at(START + timedelta(days=1), kept.act)
+    harness.loop.spawn(wait_with(waited_for))
+    harness.loop.call_at(START + timedelta(days=1), cancelled.act).cancel()
+    del kept, waited_for, cancelled
+
+    harness.loop.stop()
+    gc.collect()
+
+    assert [referent() for referent in referents] == [None, None, None]
+    assert harness.clock.next_due() is None
+
+
+def test_a_killed_process_schedules_nothing_more() -> None:
+    harness = LoopHarness()
+    harness.loop.stop()
+
+    timer = harness.loop.call_at(START + SECOND, lambda: harness.done.append("timer"))
+    harness.wait(10)
+    timer.cancel()
 
     assert harness.done == []

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from dovetail.ports.event_loop import Timer
-from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.clock import ScheduledCall, VirtualClock
 
 T = TypeVar("T")
 
@@ -44,16 +44,44 @@ class VirtualFuture:
 
 
 class _Process:
-    """Tasks that have started and not finished; they end when it is killed."""
+    """Tasks and timers that have not finished; they end when it is killed."""
 
     def __init__(self) -> None:
         self.killed = False
         self.tasks: dict[_Task[Any], None] = {}
+        self.timers: set[_ProcessTimer] = set()
 
     def kill(self) -> None:
         self.killed = True
         for task in tuple(self.tasks):
             task.close()
+        # The clock would keep the callbacks, and all that they refer to, until they are due.
+        for timer in tuple(self.timers):
+            timer.cancel()
+
+
+class _ProcessTimer:
+    """A timer that does not outlive its process."""
+
+    __slots__ = ("_call", "_callback", "_process")
+
+    def __init__(self, callback: Callable[[], None], process: _Process) -> None:
+        self._callback = callback
+        self._process = process
+        self._call: ScheduledCall | None = None
+
+    def schedule(self, clock: VirtualClock, moment: datetime) -> None:
+        self._call = clock.call_at(moment, self._run)
+        self._process.timers.add(self)
+
+    def cancel(self) -> None:
+        self._process.timers.discard(self)
+        if self._call is not None:
+            self._call.cancel()
+
+    def _run(self) -> None:
+        self._process.timers.discard(self)
+        self._callback()
 
 
 class _Task(Generic[T]):
@@ -113,11 +141,10 @@ class VirtualEventLoop:
         return self._clock.now()
 
     def call_at(self, moment: datetime, callback: Callable[[], None]) -> Timer:
-        def call_unless_killed() -> None:
-            if not self._process.killed:
-                callback()
-
-        return self._clock.call_at(max(moment, self._clock.now()), call_unless_killed)
+        timer = _ProcessTimer(callback, self._process)
+        if not self._process.killed:
+            timer.schedule(self._clock, max(moment, self._clock.now()))
+        return timer
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         _Task(coroutine, _raise_if_failed, self._process).step()
