@@ -230,14 +230,14 @@ def test_a_killed_operator_writes_nothing() -> None:
 def test_a_killed_operator_is_freed_at_once(moment: float) -> None:
     cluster = build_cluster(build_scenario(objects=(a_node_class(), a_pool(), an_app(replicas=5))))
     wait(cluster, moment)
-    operator, cache = weakref.ref(cluster.operator), weakref.ref(cluster.operator.cache)
+    operator, loop = weakref.ref(cluster.operator), weakref.ref(cluster.operator.loop)
 
     cluster.restart()
     cluster.clock.run(until=cluster.clock.now())  # Watches deliver their last events.
     gc.collect()
 
     assert operator() is None
-    assert cache() is None
+    assert loop() is None
 
 
 def test_metrics_continue_after_a_restart() -> None:

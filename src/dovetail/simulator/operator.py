@@ -51,14 +51,14 @@ class SimulatedOperator:
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
     ) -> None:
         """Start the controllers; ``kube`` is a client of ``api``, maybe with checks."""
-        self._loop = VirtualEventLoop(clock)
+        self.loop = VirtualEventLoop(clock)
         self.cache = ClusterCache(gates)
         self._stops = start_reflectors(self.cache, api, clock)
         kube = WriteThroughClient(kube, self.cache)
         unavailable, overlays = UnavailableOfferings(), NodeOverlays(enabled=gates.NodeOverlay)
         cloud = SimulatedCloudProvider(
             ec2,
-            loop=self._loop,
+            loop=self.loop,
             catalog=catalog,
             prices=prices,
             node_class=self.cache.node_class,
@@ -80,12 +80,12 @@ class SimulatedOperator:
             capacity_buffers=CapacityBuffers(self.cache if gates.CapacityBuffer else None),
             kube=kube,
             cloud_provider=cloud,
-            interruption_queue=SimulatedInterruptionQueue(ec2.queue, loop=self._loop),
-            loop=self._loop,
+            interruption_queue=SimulatedInterruptionQueue(ec2.queue, loop=self.loop),
+            loop=self.loop,
             executor=InlineExecutor(),
             random=random,
             log=log,
-            events=KubeEventRecorder(kube=kube, loop=self._loop, random=random, log=log),
+            events=KubeEventRecorder(kube=kube, loop=self.loop, random=random, log=log),
             metrics=metrics,
             scheduling_settings=settings,
             consolidation_settings=ConsolidationSettings(spot_to_spot=gates.SpotToSpotConsolidation),
@@ -96,6 +96,6 @@ class SimulatedOperator:
 
     def kill(self) -> None:
         """Kill the process at once: its tasks, timers and watches stop."""
-        self._loop.stop()
+        self.loop.stop()
         for stop in self._stops:
             stop()

@@ -100,12 +100,14 @@ class SimulatedInterruptionQueue:
             nonlocal awake
             if not awake:
                 awake = True
-                timer.cancel()
-                remove_listener()
                 future.set_done()
 
         latest = loop.now() + MAX_POLL
         timer = loop.call_at(min(latest, self._queue.next_visible_at() or latest), wake)
         # Through the event loop, so that nothing wakes up in a killed process.
         remove_listener = self._queue.add_listener(lambda: loop.call_at(loop.now(), wake))
-        await future
+        try:
+            await future
+        finally:  # Also if the process is killed: the queue outlives it.
+            timer.cancel()
+            remove_listener()
