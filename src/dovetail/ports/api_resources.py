@@ -41,6 +41,7 @@ def _custom(group: str, version: str, plural: str, kind: str, *short_names: str)
 
 
 _NONE: Final = ()
+_RBAC: Final = "rbac.authorization.k8s.io"
 _SCALE: Final = ("status", "scale")
 _OF_PODS: Final = ("status", "eviction", "binding")
 _BY_NODE: Final = ("spec.nodeName",)
@@ -93,6 +94,28 @@ HORIZONTAL_POD_AUTOSCALERS = Resource(
     ("hpa",),
     has_generation=True,
 )
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",))
+ROLES = Resource(_RBAC, "v1", "roles", "Role", subresources=_NONE)
+ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding", subresources=_NONE)
+CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", False, subresources=_NONE)
+CLUSTER_ROLE_BINDINGS = Resource(
+    _RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False, subresources=_NONE
+)
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", True, ("ing",), has_generation=True)
+INGRESS_CLASSES = Resource(
+    "networking.k8s.io", "v1", "ingressclasses", "IngressClass", False, (), _NONE, has_generation=True
+)
+NETWORK_POLICIES = Resource(
+    "networking.k8s.io",
+    "v1",
+    "networkpolicies",
+    "NetworkPolicy",
+    True,
+    ("netpol",),
+    _NONE,
+    has_generation=True,
+)
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, (), _NONE, True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", subresources=_NONE)
 NODE_POOLS = msgspec.structs.replace(
     _custom("karpenter.sh", "v1", "nodepools", "NodePool"), subresources=_SCALE

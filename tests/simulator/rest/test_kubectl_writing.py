@@ -73,6 +73,81 @@ def test_a_dry_run_on_the_server_stores_nothing(cluster: Cluster, kubectl: Kubec
     assert cluster.writes == 0
 
 
+CHART = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "app:reader"}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "app:reader"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "app:reader"}
+subjects: [{kind: ServiceAccount, name: app, namespace: default}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: app}
+rules: [{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: app}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: app}
+subjects: [{kind: User, name: ada, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: alb}
+spec: {controller: ingress.k8s.aws/alb}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: app}
+spec:
+  ingressClassName: alb
+  tls: [{hosts: [app.example.com], secretName: app}]
+  rules:
+    - host: app.example.com
+      http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: app, port: {number: 80}}}}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: app}
+spec:
+  podSelector: {matchLabels: {app: web}}
+  ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 80}]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: app}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.1]}]
+ports: [{name: http, port: 8080}]
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team}
+spec: {hard: {pods: "10", limits.memory: 1Gi}}
+"""
+
+
+def test_the_kinds_of_common_charts_are_stored_and_listed(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=CHART)
+    unchanged = kubectl("apply", "-f", "-", stdin=CHART)
+
+    assert unchanged.count("unchanged") == 9
+    assert "ClusterRole/app:reader" in kubectl("get", "clusterrolebindings")
+    assert "ada" in kubectl("get", "rolebinding", "-o", "wide")
+    assert "app.example.com" in kubectl("get", "ing")
+    assert "80, 443" in kubectl("get", "ing")
+    assert "app=web" in kubectl("get", "netpol")
+    assert "10.0.0.1" in kubectl("get", "endpointslices")
+    assert "ingress.k8s.aws/alb" in kubectl("get", "ingressclasses")
+    assert "team" in kubectl("get", "quota")
+    assert "verbs" in kubectl("explain", "clusterrole.rules")
+
+
 def test_a_misspelt_field_is_refused_by_name(kubectl: Kubectl) -> None:
     deployment = kubectl.run("apply", "-f", "-", stdin=INFLATE.replace("replicas", "replcias"))
     pool = kubectl.run("apply", "-f", "-", stdin=POOL.replace("weight", "wieght"))

@@ -24,6 +24,7 @@ from dovetail.simulator.apiserver.admission.identity import (
 )
 from dovetail.simulator.apiserver.admission.plugins import PriorityAdmission
 from dovetail.simulator.apiserver.admission.pod_resources import PodResourceAdmission
+from dovetail.simulator.apiserver.admission.resource_quota import QuotaAdmission
 from dovetail.simulator.apiserver.admission.validation import Validator, check_structure
 from dovetail.simulator.apiserver.delete import Deleter
 from dovetail.simulator.apiserver.options import DEFAULT_WRITE_OPTIONS, WriteOptions
@@ -94,6 +95,7 @@ class Writer:
         self._validator = Validator()
         self._priority_admission = PriorityAdmission(store)
         self._resource_admission = PodResourceAdmission(store)
+        self._quota_admission = QuotaAdmission(store)
         self._now = now
 
     def reserve_uid(self, uid: str) -> None:
@@ -129,6 +131,7 @@ class Writer:
             self._resource_admission.admit(new)
             new["status"] = initial_pod_status(new)
         self._validator.validate_create(resource, new)
+        self._quota_admission.admit(resource, new, charge=not options.dry_run)
         if options.field_manager and "managedFields" not in meta:
             manager = FieldManager(options.field_manager, "Update")
             meta["managedFields"] = update_managed_fields(resource, None, new, manager, now=self.timestamp())

@@ -35,7 +35,11 @@ class FailureDelay(Generic[Key]):
     def record(self, key: Key, old: Object | None, new: Object | None) -> None:
         """Delay ``key`` if this change is a pod's failure."""
         if _has_failed(new) and not _has_failed(old):
-            self._until[key] = self._clock.now() + _FAILURE_DELAY
+            self.start(key)
+
+    def start(self, key: Key) -> None:
+        """Delay ``key``, such as after an admission error."""
+        self._until[key] = self._clock.now() + _FAILURE_DELAY
 
     def remaining(self, key: Key) -> timedelta:
         """Return the remaining delay; zero or less if there is none."""

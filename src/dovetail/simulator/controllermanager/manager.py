@@ -19,6 +19,7 @@ from dovetail.simulator.controllermanager.node.taint_eviction import TaintEvicti
 from dovetail.simulator.controllermanager.pdb import DisruptionController
 from dovetail.simulator.controllermanager.pods.pod_index import PodIndex
 from dovetail.simulator.controllermanager.replicaset import ReplicaSetController
+from dovetail.simulator.controllermanager.resource_quota import ResourceQuotaController
 from dovetail.simulator.controllermanager.statefulset import StatefulSetController
 
 _CONTROLLERS: Final[tuple[Callable[[ManagerContext], object], ...]] = (
@@ -34,6 +35,7 @@ _CONTROLLERS: Final[tuple[Callable[[ManagerContext], object], ...]] = (
     CloudNodeLifecycleController,
     PodGcController,
     EventTtlController,
+    ResourceQuotaController,
 )
 
 

@@ -7,7 +7,12 @@ from typing import Any, Final
 
 from dovetail.ports.api_resources import PODS, REPLICA_SETS
 from dovetail.ports.kube_errors import ApiError
-from dovetail.simulator.apiserver.conditions import get_conditions, set_condition, without_condition
+from dovetail.simulator.apiserver.conditions import (
+    get_condition,
+    get_conditions,
+    set_condition,
+    without_condition,
+)
 from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.apiserver.storage.store import ObjectKey, object_key
 from dovetail.simulator.controllermanager.controller import WorkloadController
@@ -60,13 +65,16 @@ class ReplicaSetController(WorkloadController):
         wait = self._failure_delay.remaining(object_key(replica_set))
         if wait > timedelta():
             self._queue.add(object_key(replica_set), after=wait)
-            return ""
+            failure = get_condition(replica_set, "ReplicaFailure")
+            return "" if failure is None else str(failure.get("message", ""))
         template: Mapping[str, Any] = replica_set["spec"].get("template") or {}
         pod = pod_from(template, replica_set)
         try:
             for _ in range(count):
                 self._context.api.create(PODS, pod)
         except ApiError as error:
+            # The message has the name of the pod, so the status differs after every attempt.
+            self._failure_delay.start(object_key(replica_set))
             self._queue.add(object_key(replica_set), after=_RETRY_DELAY)
             return error.message
         return ""

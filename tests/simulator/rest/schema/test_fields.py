@@ -27,7 +27,7 @@ _TYPES = {
 
 
 def model_of(resource: Resource, name: str) -> Any:
-    for prefix in (resource.version.upper(), "V1", "CoreV1"):
+    for prefix in (resource.version.upper(), "V1", "DiscoveryV1", "RbacV1", "CoreV1"):
         model = getattr(kubernetes.client, f"{prefix}{name}", None)
         if model is not None:
             return model
@@ -45,7 +45,7 @@ def bare(written: str) -> str:
     """Return a type without the version prefixes of the library's classes."""
     # Alpha types are not compared.
     written = re.sub(r"V1alpha\d\w+", "object", written)
-    return re.sub(r"(Core)?V[12](?=[A-Z])", "", written)
+    return re.sub(r"(Core|Discovery|Rbac)?V[12](?=[A-Z])|(Discovery|Rbac)(?=[A-Z])", "", written)
 
 
 def without_root(fields: dict[str, str]) -> dict[str, str]:

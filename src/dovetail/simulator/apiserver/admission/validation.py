@@ -6,6 +6,8 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from dovetail.ports.api_resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -19,6 +21,8 @@ from dovetail.ports.api_resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
+    ROLE_BINDINGS,
+    ROLES,
     SERVICES,
     STATEFUL_SETS,
     Resource,
@@ -57,6 +61,7 @@ _DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-
 _MAX_SUBDOMAIN: Final = 253
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _MAX_LABEL_VALUE: Final = 63
+_NAMED_BY_PATH_SEGMENT: Final = (ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
 _NAMED_BY_DNS_LABEL: Final = (NAMESPACES, SERVICES)
 """Names of other kinds are DNS subdomains."""
 
@@ -139,7 +144,10 @@ class Validator:
 
 def _validate_name(resource: Resource, obj: JsonObject) -> Iterator[FieldError]:
     name = obj["metadata"]["name"]
-    if resource in _NAMED_BY_DNS_LABEL:
+    if resource in _NAMED_BY_PATH_SEGMENT:
+        if name in (".", "..") or "/" in name or "%" in name:
+            yield invalid("metadata.name", f"{name!r} is '.' or '..', or contains '/' or '%'")
+    elif resource in _NAMED_BY_DNS_LABEL:
         if not DNS_LABEL.fullmatch(name):
             yield invalid("metadata.name", f"{name!r} is not a lowercase RFC 1123 label")
     elif len(name) > _MAX_SUBDOMAIN or not _DNS_SUBDOMAIN.fullmatch(name):

@@ -6,7 +6,7 @@ from typing import Any, Final
 from dovetail.ports import api_resources as resources
 from dovetail.ports.api_resources import Resource
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.rest.tables import cluster, pods, storage, workloads
+from dovetail.simulator.rest.tables import cluster, network, pods, storage, workloads
 from dovetail.simulator.rest.tables.column import AGE, NAME, Column
 from dovetail.simulator.rest.tables.custom_resources import custom_resource_columns
 
@@ -39,6 +39,15 @@ _COLUMNS: Final[dict[Resource, Columns]] = {
     resources.STORAGE_CLASSES: storage.STORAGE_CLASS_COLUMNS,
     resources.CSI_NODES: storage.CSI_NODE_COLUMNS,
     resources.VOLUME_ATTACHMENTS: storage.ATTACHMENT_COLUMNS,
+    resources.ROLES: network.ROLE_COLUMNS,
+    resources.CLUSTER_ROLES: network.ROLE_COLUMNS,
+    resources.ROLE_BINDINGS: network.BINDING_COLUMNS,
+    resources.CLUSTER_ROLE_BINDINGS: network.BINDING_COLUMNS,
+    resources.INGRESSES: network.INGRESS_COLUMNS,
+    resources.INGRESS_CLASSES: network.INGRESS_CLASS_COLUMNS,
+    resources.NETWORK_POLICIES: network.NETWORK_POLICY_COLUMNS,
+    resources.ENDPOINT_SLICES: network.ENDPOINT_SLICE_COLUMNS,
+    resources.RESOURCE_QUOTAS: network.QUOTA_COLUMNS,
     **dict(custom_resource_columns()),
 }
 

@@ -1,0 +1,68 @@
+"""Resource quota controller: usage follows pods that end, and workloads respect it."""
+
+from typing import Any
+
+from dovetail.ports.api_resources import DEPLOYMENTS, PODS, RESOURCE_QUOTAS
+from dovetail.simulator.apiserver.options import DeleteOptions
+from tests.support.simulator.api_server import a_pod
+from tests.support.simulator.controller_manager import WorkloadCluster, a_workload, set_pod
+
+
+def limited(**hard: str) -> WorkloadCluster:
+    cluster = WorkloadCluster()
+    quota = {"metadata": {"name": "team", "namespace": "default"}, "spec": {"hard": hard}}
+    cluster.create(RESOURCE_QUOTAS, quota)
+    cluster.wait(1)
+    return cluster
+
+
+def used(cluster: WorkloadCluster) -> dict[str, Any]:
+    return dict(cluster.get(RESOURCE_QUOTAS, "team", "default")["status"]["used"])
+
+
+def test_a_new_quota_counts_the_pods_that_exist() -> None:
+    cluster = WorkloadCluster()
+    cluster.create(PODS, a_pod("a"))
+    quota = {"metadata": {"name": "team", "namespace": "default"}, "spec": {"hard": {"pods": "3"}}}
+
+    cluster.create(RESOURCE_QUOTAS, quota)
+    cluster.wait(1)
+
+    assert used(cluster) == {"pods": "1"}
+
+
+def test_deleted_and_succeeded_pods_return_what_they_took() -> None:
+    cluster = limited(pods="2")
+    cluster.create(PODS, a_pod("deleted"))
+    cluster.create(PODS, a_pod("succeeded"))
+    before = used(cluster)
+
+    cluster.delete(PODS, "deleted", "default", options=DeleteOptions(grace_period_seconds=0))
+    set_pod(cluster, ("default", "succeeded"), phase="Succeeded")
+    cluster.wait(1)
+
+    assert before == {"pods": "2"}
+    assert used(cluster) == {"pods": "0"}
+
+
+def test_a_deployment_gets_the_pods_that_fit_and_more_when_the_quota_grows() -> None:
+    cluster = limited(pods="2")
+    cluster.create(DEPLOYMENTS, a_workload(replicas=5))
+    cluster.wait(5)
+    before = len(cluster.list(PODS).items)
+
+    quota = cluster.get(RESOURCE_QUOTAS, "team", "default")
+    cluster.update(RESOURCE_QUOTAS, {**quota, "spec": {"hard": {"pods": "4"}}})
+    cluster.wait(60)
+
+    assert before == 2
+    assert len(cluster.list(PODS).items) == 4
+
+
+def test_names_that_are_not_enforced_have_no_usage() -> None:
+    cluster = limited(**{"count/deployments.apps": "0", "pods": "9"})
+
+    cluster.create(DEPLOYMENTS, a_workload(replicas=1))
+    cluster.wait(5)
+
+    assert used(cluster) == {"pods": "1"}
