@@ -8,6 +8,10 @@ READY := $(VENV)/.ready
 CLI   := $(VENV)/.cli-ready
 RUN   := $(VENV)/bin/python -m
 
+# Two test processes, each with control planes of its own: live tests wait most of the time. On a cluster
+# of --kubeconfig they would meet.
+LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 2 --dist loadfile --no-loadscope-reorder)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
@@ -34,8 +38,8 @@ test: $(READY) ## Run all tests but the slow ones, on all cores
 test-slow: $(READY) ## Run the slow tests: crashes at every step, whole processes in real time
 	@$(RUN) pytest -n auto --dist worksteal -m 'slow and not live' $(ARGS)
 
-live: $(READY) ## Run the tests on a real control plane, built with Go, or on ARGS=--kubeconfig=FILE
-	@$(RUN) pytest -m live tests/live tests/contract $(ARGS)
+live: $(READY) ## Run the tests on real control planes, built with Go, or on ARGS=--kubeconfig=FILE
+	@$(RUN) pytest -m live $(LIVE_PROCESSES) tests/live tests/contract $(ARGS)
 
 lint: $(READY) ## Check style, types and layers
 	$(RUN) ruff check .

@@ -38,9 +38,14 @@ class Process:
         assert self._running is not None, f"{self.name} is not running"
         return self._running.pid
 
+    @property
+    def has_exited(self) -> bool:
+        """True if it ended by itself."""
+        return self._running is not None and self._running.poll() is not None
+
     def check(self) -> None:
         """Raise RuntimeError with the end of the log if the process has exited."""
-        if self._running is not None and self._running.poll() is not None:
+        if self._running is not None and self.has_exited:
             code = self._running.returncode
             raise RuntimeError(f"{self.name} exited with {code}\n{self.tail()}")
 
