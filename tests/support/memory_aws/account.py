@@ -21,13 +21,11 @@ from botocore.validate import ParamValidator
 from dovetail.aws.session import AwsSession
 from dovetail.eks.apply.executor import MAX_CONCURRENT_STEPS, ExecutionResult, execute_plan
 from dovetail.eks.config.cluster import ClusterConfig
-from dovetail.eks.destroy.destroy import destroy_cluster, find_leftovers, plan_destroy
-from dovetail.eks.destroy.leftovers import Leftover
-from dovetail.eks.plan.planner import Plan
 from dovetail.eks.session import ClusterSession, open_session, refuse_writes
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.connection import no_fence
+from tests.support.eks.cluster_commands import ClusterCommands
 from tests.support.memory_aws.clusters import CREATOR
 from tests.support.memory_aws.ec2 import MemoryEc2
 from tests.support.memory_aws.eks import MemoryEks
@@ -50,7 +48,7 @@ class MemorySts:
         return {"Account": ACCOUNT, "Arn": CREATOR, "UserId": "operator"}
 
 
-class MemoryAccount:
+class MemoryAccount(ClusterCommands):
     """An account with one region."""
 
     def __init__(self) -> None:
@@ -107,23 +105,6 @@ class MemoryAccount:
         async with opening as session:
             yield session
 
-    def run(
-        self, config: ClusterConfig, work: Callable[[ClusterSession], Awaitable[T]], *, may_write: bool = True
-    ) -> T:
-        """Open a session, run work in it, and close it."""
-
-        async def run_work() -> T:
-            async with self.open_session(config, may_write=may_write) as session:
-                return await work(session)
-
-        return asyncio.run(run_work())
-
-    def plan(self, config: ClusterConfig) -> Plan:
-        async def work(session: ClusterSession) -> Plan:
-            return (await session.plan())[0]
-
-        return self.run(config, work, may_write=False)
-
     def apply(self, config: ClusterConfig, *, kill_after: float | None = None) -> ExecutionResult:
         """Apply a file; with ``kill_after``, raise ``KilledError`` at such a write."""
 
@@ -136,15 +117,6 @@ class MemoryAccount:
             return self.run(config, work)
         finally:
             self.kill_at = None
-
-    def destroy(self, config: ClusterConfig) -> list[Leftover]:
-        """Delete the cluster, and return the leftovers."""
-
-        async def work(session: ClusterSession) -> list[Leftover]:
-            await destroy_cluster(session, *await plan_destroy(session))
-            return await find_leftovers(session)
-
-        return self.run(config, work)
 
 
 class VirtualLoop(AsyncioEventLoop):

@@ -1,10 +1,9 @@
 """A test account for cluster.yaml files: moto, a fake EKS and an API server."""
 
-import asyncio
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -15,10 +14,7 @@ from dovetail.aws.session import AwsSession, RetryPolicy
 from dovetail.eks.apply.executor import MAX_CONCURRENT_STEPS, ExecutionResult, execute_plan
 from dovetail.eks.aws_client import PollSettings
 from dovetail.eks.config.cluster import ClusterConfig
-from dovetail.eks.destroy.destroy import destroy_cluster, find_leftovers, plan_destroy
-from dovetail.eks.destroy.leftovers import Leftover
 from dovetail.eks.kubernetes.helm import HelmRelease
-from dovetail.eks.plan.planner import Plan
 from dovetail.eks.session import ClusterSession, open_session, refuse_writes
 from dovetail.errors import DovetailError
 from dovetail.host.event_loop import AsyncioEventLoop
@@ -27,6 +23,7 @@ from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.connection import no_fence
 from dovetail.ports.api_resources import NAMESPACES, SECRETS
 from dovetail.simulator.apiserver.server import ApiServer
+from tests.support.eks.cluster_commands import ClusterCommands
 from tests.support.moto.account import MotoAccount
 from tests.support.moto.api_server import ServedApi, served_api
 from tests.support.moto.eks import Eks
@@ -96,7 +93,7 @@ class FakeHelm:
             api.delete(SECRETS, name, namespace)
 
 
-class TestAccount(MotoAccount):
+class TestAccount(MotoAccount, ClusterCommands):
     """An account in which a test creates clusters."""
 
     __test__ = False
@@ -140,24 +137,6 @@ class TestAccount(MotoAccount):
         finally:
             threads.close()
 
-    def run(
-        self, config: ClusterConfig, work: Callable[[ClusterSession], Awaitable[T]], *, may_write: bool = True
-    ) -> T:
-        """Open a session, run work in it, and close it."""
-
-        async def run_work() -> T:
-            async with self.open_session(config, may_write=may_write) as session:
-                return await work(session)
-
-        return asyncio.run(run_work())
-
-    def plan(self, config: ClusterConfig) -> Plan:
-        async def work(session: ClusterSession) -> Plan:
-            plan, _ = await session.plan()
-            return plan
-
-        return self.run(config, work, may_write=False)
-
     def apply(self, config: ClusterConfig, *, steps: int | None = None) -> ExecutionResult:
         """Apply a file, or its first steps, as if the run was killed after them."""
 
@@ -168,15 +147,6 @@ class TestAccount(MotoAccount):
                 session.executor(observed),
                 max_concurrent=MAX_CONCURRENT_STEPS if steps is None else 1,
             )
-
-        return self.run(config, work)
-
-    def destroy(self, config: ClusterConfig) -> list[Leftover]:
-        """Delete the cluster, and return the leftovers."""
-
-        async def work(session: ClusterSession) -> list[Leftover]:
-            await destroy_cluster(session, *await plan_destroy(session))
-            return await find_leftovers(session)
 
         return self.run(config, work)
 
