@@ -1,7 +1,8 @@
 """Groups of equivalent pods: identical to the scheduler except for their names."""
 
 from collections.abc import Iterable
-from functools import lru_cache
+from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -10,7 +11,7 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import OwnerReference, Pod, PodSpec
 
 
-class EquivalenceKey(msgspec.Struct, frozen=True, cache_hash=True):
+class EquivalenceKey(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
     """Fields that make pods identical to the scheduler; equal for all replicas."""
 
     namespace: str
@@ -31,10 +32,15 @@ class PodGroup(msgspec.Struct, frozen=True):
 
 def equivalence_key(pod: Pod) -> EquivalenceKey:
     """Return the equivalence key of a pod; equivalent pods share one object."""
-    return _intern_key(pod.namespace, pod.labels, pod.spec, pod.owner)
+    fields = (pod.namespace, pod.labels, pod.spec, pod.owner)
+    key = _keys.get(fields)
+    if key is None:
+        key = _keys[fields] = EquivalenceKey(*fields)
+    return key
 
 
-_intern_key = lru_cache(maxsize=2**16)(EquivalenceKey)
+_keys: Final[WeakValueDictionary[tuple[object, ...], EquivalenceKey]] = WeakValueDictionary()
+"""Keys in use: the specs of deleted pods must not stay in memory."""
 
 
 def group_pods(pods: Iterable[Pod]) -> tuple[PodGroup, ...]:
