@@ -54,6 +54,8 @@ class DecodeContext:
         self.api_rules_only = api_rules_only
         self.errors: list[tuple[FieldPath, str]] = []
         self._cache: DecodeCache = {} if cache is None else cache
+        self._texts: dict[str, str] = {}
+        """Texts of this object that may occur many times."""
 
     def add_error(self, path: FieldPath, message: str) -> None:
         # Some fields are decoded twice: containers for requests and again for ports.
@@ -63,6 +65,14 @@ class DecodeContext:
     def intern(self, value: Any) -> Any:
         """Return the cached value that equals ``value``, so that equal values share memory."""
         return self._cache.setdefault(value, value)
+
+    def share_text(self, text: str) -> str:
+        """Return the equal text that this object has already, if any.
+
+        Parsers of JSON create equal texts again and again: a pod may have 80,000 values
+        of labels, a few hundred of them different.
+        """
+        return self._texts.setdefault(text, text)
 
     def decode_cached(self, key: Any, decode: Callable[[], T]) -> T:
         """Return the cached value of a key, else decode it; errors are not cached.

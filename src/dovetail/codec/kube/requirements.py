@@ -41,7 +41,7 @@ def decode_requirement(field: Field, operators: tuple[str, ...]) -> RequirementS
     before = len(field.context.errors)
     if field.context.strict:
         field.check_known_keys(("key", "operator", "values", "minValues"))
-    key = field["key"].text()
+    key = field.context.share_text(field["key"].text())
     if field["key"].check_required():
         label_validation.check_key(field["key"], key)
     operator = _decode_operator(field["operator"], operators)
@@ -94,7 +94,7 @@ def _decode_values(field: Field, operator: Operator | None) -> tuple[str, ...]:
         elif item.value is None:
             item.add_error("is missing; write '' for a label without value")
         else:
-            read.append(item.text())
+            read.append(field.context.share_text(item.text()))
     return tuple(read)
 
 
