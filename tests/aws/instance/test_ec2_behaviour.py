@@ -82,13 +82,10 @@ def test_an_instance_that_ec2_does_not_show_yet_is_not_taken_for_terminated(
         process.do(process.cloud.delete(instance.provider_id))
 
 
-def test_an_instance_of_an_old_launch_that_ec2_does_not_show_has_terminated(
-    process: AwsProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_instance_of_an_old_launch_that_ec2_does_not_show_has_terminated(process: AwsProcess) -> None:
     [instance] = launched(process, on_demand(1))
     process.ec2.terminate_instances(InstanceIds=[instance.provider_id.rpartition("/")[2]])
-    later = process.loop.now() + timedelta(seconds=31)
-    monkeypatch.setattr(process.loop, "now", lambda: later)
+    process.loop.ahead = timedelta(seconds=31)
 
     with pytest.raises(InstanceNotFoundError):
         process.do(process.cloud.delete(instance.provider_id))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
@@ -101,6 +101,17 @@ class AwsAccount:
         """NodeClaim → the annotation that records its launch request."""
 
 
+class AdvancedEventLoop(AsyncioEventLoop):
+    """Event loop whose time a test can advance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
 class AwsProcess:
     """A process with empty caches."""
 
@@ -118,7 +129,7 @@ class AwsProcess:
         self._runner.run(self._begin(account, retry_policy, read_timeout))
 
     async def _begin(self, account: AwsAccount, retry_policy: RetryPolicy, read_timeout: timedelta) -> None:
-        self.loop = AsyncioEventLoop()
+        self.loop = AdvancedEventLoop()
         self.aws = AwsSession(
             loop=self.loop,
             executor=self._executor,

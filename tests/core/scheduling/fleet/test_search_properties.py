@@ -77,6 +77,13 @@ def divided_demands(draw: st.DrawFn) -> Demand:
     )
 
 
+class ProgramOfAllTypes(FluidProgram):
+    """Has all instance types from the beginning."""
+
+    def _cheapest_for_each_class(self, price: np.ndarray) -> np.ndarray:
+        return np.arange(len(price))
+
+
 def cost(demand: Demand, fleet: list[Bundle]) -> float:
     return float(sum(demand.price[bundle.type_index] * bundle.copies for bundle in fleet))
 
@@ -199,8 +206,5 @@ def test_types_added_on_demand_give_the_same_bound_as_all_types(demand: Demand, 
     program = FluidProgram(problem)
     bounds = [program.solve(price).bound for price in prices]
 
-    with pytest.MonkeyPatch.context() as patch:
-        every_type = np.arange(len(problem.price))
-        patch.setattr(FluidProgram, "_cheapest_for_each_class", lambda *_: every_type)
-        expected = [FluidProgram(problem).solve(price).bound for price in prices]
+    expected = [ProgramOfAllTypes(problem).solve(price).bound for price in prices]
     assert bounds == pytest.approx(expected, rel=1e-6)
