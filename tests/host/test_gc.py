@@ -42,26 +42,22 @@ def test_freed_memory_between_blocks_in_use_is_returned() -> None:
     assert trimmed < before + 20
 
 
-def test_full_collection_runs_only_after_many_objects_were_freed() -> None:
+@pytest.mark.parametrize(("blocks", "collections"), [(900, 0), (760, 0), (740, 1)])
+def test_full_collection_runs_only_after_many_objects_were_freed(blocks: int, collections: int) -> None:
+    counts = iter([1000, blocks, blocks])
+    freed = FreedMemory(lambda: next(counts))
     runs = 0
 
     def count(phase: str, info: dict[str, int]) -> None:
         nonlocal runs
         runs += phase == "start" and info["generation"] == 2
 
-    freed = FreedMemory()
-    objects = [{number: str(number)} for number in range(sys.getallocatedblocks() // 2)]
     freed.release()
     gc.callbacks.append(count)
     try:
-        del objects[len(objects) // 10 * 9 :]
         freed.release()
-        after_few = runs
-        objects.clear()
-        freed.release()
-        after_many = runs
-        freed.release()
+        freed.release()  # Nothing more was freed.
     finally:
         gc.callbacks.remove(count)
 
-    assert (after_few, after_many, runs) == (0, 1, 1)
+    assert runs == collections

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import sys
+from collections.abc import Callable
 from typing import Final
 
 _YOUNG_THRESHOLD: Final = 50_000
@@ -49,12 +50,13 @@ class FreedMemory:
     A full collection stops everything else: it runs only after many objects were freed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, count_blocks: Callable[[], int] = sys.getallocatedblocks) -> None:
+        self._count_blocks = count_blocks
         self._most_blocks = 0
         """Allocated blocks, the most since the last full collection."""
 
     def release(self) -> None:
-        blocks = sys.getallocatedblocks()
+        blocks = self._count_blocks()
         self._most_blocks = max(self._most_blocks, blocks)
         if blocks > self._most_blocks * (1 - _FREED_SHARE):
             trim_heap()
