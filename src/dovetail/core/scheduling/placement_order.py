@@ -4,9 +4,8 @@ Classes are placed one after the other, and again while pods get placed. NodePoo
 limits go to the classes that fit the fewest NodePools.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dovetail.core.scheduling.constraints.topology import RuleKind
 from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.pending import drop_empty_terms, find_invalid_spec
@@ -114,7 +113,8 @@ def place_all(placer: Placer, early: Sequence[Sequence[PodClass]] = ()) -> None:
     ``early`` are placed before all others, group by group, each with nodes of its own.
     """
     problem = placer.problem
-    order = _placement_order(placer)
+    shares = request_shares(problem)
+    order = _placement_order(placer, shares)
     for group in early:
         in_group = {id(pod_class) for pod_class in group}
         for pod_class in order:
@@ -123,10 +123,10 @@ def place_all(placer: Placer, early: Sequence[Sequence[PodClass]] = ()) -> None:
         placer.open_fleets()
     # Pods with self anti-affinity fix the number of nodes. They come first; then the
     # open claims are sized for the classes that will join them.
-    apart = [pod_class for pod_class in order if _has_self_anti_affinity(placer, pod_class)]
+    apart = [pod_class for pod_class in order if placer.compile_class(pod_class, 0).has_self_anti_affinity]
     for pod_class in apart:
         _place_in_time(placer, pod_class)
-    order = _placement_order(placer, by_size=True) if apart else order
+    order = _placement_order(placer, shares, by_size=True) if apart else order
     joining = [
         pod_class
         for pod_class in order
@@ -201,16 +201,8 @@ def _find_displaced(placer: Placer) -> list[PodClass]:
     ]
 
 
-def _has_self_anti_affinity(placer: Placer, pod_class: PodClass) -> bool:
-    """Return True if pods of a class may not share a node with each other."""
-    return any(
-        own.selects_self and own.rule.kind is RuleKind.ANTI_AFFINITY
-        for own in placer.compile_class(pod_class, 0).hostname_rules
-    )
-
-
-def _placement_order(placer: Placer, *, by_size: bool = False) -> list[PodClass]:
-    """Return the classes in placement order.
+def _placement_order(placer: Placer, shares: Mapping[int, float], *, by_size: bool = False) -> list[PodClass]:
+    """Return the classes in placement order; ``shares`` are those of ``request_shares``.
 
     1. Retried pods last: they must not take the time of others.
     2. Classes with affinity to other classes last: the others must have nodes.
@@ -225,14 +217,12 @@ def _placement_order(placer: Placer, *, by_size: bool = False) -> list[PodClass]
     Sorting is stable; ``problem.classes`` is sorted by pod name.
     """
     problem = placer.problem
-    shares = request_shares(problem)
     cheapest = problem.settings.packing is Packing.CHEAPEST
 
     retried = problem.work.retried
 
     def rank(pod_class: PodClass) -> tuple[bool, bool, bool, bool, float, int]:
         compiled = placer.compile_class(pod_class, 0)
-        with_self_anti_affinity = _has_self_anti_affinity(placer, pod_class)
         has_topology = compiled.topology_keys or compiled.hostname_groups
         constrained = 0 if compiled.hostname_rules else 1 if has_topology else 2
         is_last = bool(problem.followed_groups(compiled.topology))
@@ -240,7 +230,7 @@ def _placement_order(placer: Placer, *, by_size: bool = False) -> list[PodClass]
         if by_size and _follows_in_domain(placer, pod_class):
             is_last = is_late = False
         is_retried = bool(retried) and all(pod.uid in retried for pod in pod_class.pods)
-        return (is_retried, is_last, is_late, not with_self_anti_affinity, -share, constrained)
+        return (is_retried, is_last, is_late, not compiled.has_self_anti_affinity, -share, constrained)
 
     return sorted(problem.classes, key=rank)
 

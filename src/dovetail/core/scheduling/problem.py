@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
-from dovetail.core.scheduling.arrays.nodepools import NodePoolTable, to_vector
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats
 from dovetail.core.scheduling.constraints.compiled_class import ClassTopology, CompiledClass
 from dovetail.core.scheduling.constraints.daemonsets import DaemonSetOverhead, subtract_daemonsets
@@ -38,6 +38,7 @@ from dovetail.core.scheduling.pods.relaxation import node_requirements, relax
 from dovetail.core.scheduling.pods.volumes import VolumeConstraint, VolumeResolver
 from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodepool import NodePool, sort_by_weight
 from dovetail.model.kube.pod import HostPort, PodSpec
 from dovetail.model.kube.requirements import Requirements
@@ -167,24 +168,28 @@ class Problem:
         # Caches and look-ups of ``compile_class``.
         self._ports_by_number: dict[tuple[int, str], list[HostPort]] = {}
         self._class_topologies: dict[tuple[tuple[int, ...], tuple[int, ...]], ClassTopology] = {}
+        self._followed_groups: dict[int, list[TopologyGroup]] = {}
         self._requests: dict[tuple[float, ...], tuple[int, Floats]] = {}
         self._required_terms: dict[int, tuple[Requirements, ...]] = {}
-        self._groups = {
-            id(pod_class): self.topology.groups_selecting(pod_class.namespace, pod_class.labels)
-            for pod_class in classes
-        }
+        selecting: dict[tuple[str, FrozenDict[str, str]], list[TopologyGroup]] = {}
+        self._groups: dict[int, list[TopologyGroup]] = {}
+        """Id of a class → topology groups that count its pods."""
+        for pod_class in classes:
+            labels = (pod_class.namespace, pod_class.labels)
+            if labels not in selecting:
+                selecting[labels] = self.topology.groups_selecting(*labels)
+            self._groups[id(pod_class)] = selecting[labels]
         self._selected_classes: dict[int, int] = {}
         """Id of a topology group → number of classes that it counts."""
         for groups in self._groups.values():
             for group in groups:
                 self._selected_classes[id(group)] = self._selected_classes.get(id(group), 0) + 1
 
-    def total_requests(self, classes: Iterable[PodClass]) -> Floats:
+    def total_requests(self, classes: Sequence[PodClass]) -> Floats:
         """Return [resources]: sum of the requests of all unplaced pods of classes."""
-        load = np.zeros(len(self.resource_names))
-        for pod_class in classes:
-            load += to_vector(pod_class.spec.requests, self.resource_names) * pod_class.unplaced
-        return load
+        unplaced = np.array([float(pod_class.unplaced) for pod_class in classes])
+        total: Floats = unplaced @ _requests_matrix(classes, self.resource_names)
+        return total
 
     def _find_counted_pods(self, moving: frozenset[str]) -> RunningPods:
         """Return the running pods, or none if no topology group can count them."""
@@ -268,14 +273,17 @@ class Problem:
         )
 
     def followed_groups(self, topology: ClassTopology) -> list[TopologyGroup]:
-        """Return the groups of other classes to which a class has required affinity."""
-        return [
-            own.rule.group
-            for own in (*topology.hostname_rules, *topology.domain_rules)
-            if own.rule.kind is RuleKind.AFFINITY
-            and not own.rule.soft
-            and self._selected_classes.get(id(own.rule.group), 0) > own.selects_self
-        ]
+        """Return the groups of other classes to which a class has required affinity; cached."""
+        groups = self._followed_groups.get(id(topology))
+        if groups is None:
+            groups = self._followed_groups[id(topology)] = [
+                own.rule.group
+                for own in (*topology.hostname_rules, *topology.domain_rules)
+                if own.rule.kind is RuleKind.AFFINITY
+                and not own.rule.soft
+                and self._selected_classes.get(id(own.rule.group), 0) > own.selects_self
+            ]
+        return groups
 
     def _resolve_volumes(self, pod_class: PodClass) -> VolumeConstraint:
         resolved = self.volumes.resolve(pod_class.namespace, pod_class.spec)
@@ -296,11 +304,11 @@ class Problem:
         keys: set[str] = {label_keys.ZONE}
         for pod_class in self.classes:
             for spec in self.relaxed_specs[id(pod_class)]:
-                keys |= set(node_requirements(spec))
+                keys.update(node_requirements(spec))
             for term in pod_class.spec.node_terms:
-                keys |= set(Requirements.from_specs(term.expressions))
+                keys.update(Requirements.from_specs(term.expressions))
             for requirements in self.volumes_by_class[id(pod_class)].topologies:
-                keys |= set(requirements)
+                keys.update(requirements)
         keys |= {group.key for group in self.topology.groups if not group.is_hostname}
         return frozenset(keys)
 
@@ -329,11 +337,13 @@ def _requested_resources(classes: Sequence[PodClass]) -> tuple[str, ...]:
 
 def request_shares(problem: Problem) -> dict[int, float]:
     """Return id of a class → share of one pod in all requests, summed over resources."""
-    requests = {
-        id(pod_class): to_vector(pod_class.spec.requests, problem.resource_names)
-        for pod_class in problem.classes
-    }
-    total = np.zeros(len(problem.resource_names))
-    for pod_class in problem.classes:
-        total += requests[id(pod_class)] * len(pod_class.pods)
-    return {key: float((amounts / np.maximum(total, 1.0)).sum()) for key, amounts in requests.items()}
+    requests = _requests_matrix(problem.classes, problem.resource_names)
+    pods = np.array([float(len(pod_class.pods)) for pod_class in problem.classes])
+    shares = (requests / np.maximum(pods @ requests, 1.0)).sum(axis=1)
+    return {id(pod_class): share for pod_class, share in zip(problem.classes, shares.tolist(), strict=True)}
+
+
+def _requests_matrix(classes: Sequence[PodClass], names: Sequence[str]) -> Floats:
+    """Return [classes, resources]: requests of one pod of each class."""
+    amounts = [[pod_class.spec.requests.get(name, 0) for name in names] for pod_class in classes]
+    return np.array(amounts, dtype=np.float64).reshape(len(classes), len(names))

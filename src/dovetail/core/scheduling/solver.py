@@ -129,13 +129,15 @@ def solve(
     """
     settings = settings or SchedulingSettings()
     pods = find_pods_to_schedule(snapshot)
-    isolated = [pod for pod in pods if is_complex(pod.spec)]
+    classes = _classify(snapshot, settings, pods)
     work = WorkCounter(should_stop, retried=retried, class_steps=settings.class_steps)
-    if not isolated:
-        return _solve_together(snapshot, settings, pods, work)
+    # Pods of a class differ in their own specs only by spreads that the settings add to some.
+    if not any(is_complex(pod_class.spec) for pod_class in classes):
+        return _solve_together(snapshot, settings, classes, work)
+    isolated = [pod for pod in pods if is_complex(pod.spec)]
     isolated_keys = {pod.key for pod in isolated}
     ordinary = [pod for pod in pods if pod.key not in isolated_keys]
-    plan = _solve_together(snapshot, settings, ordinary, work)
+    plan = _solve_together(snapshot, settings, _classify(snapshot, settings, ordinary), work)
     work = WorkCounter(should_stop, class_steps=settings.class_steps)
     is_limited = should_stop is not never_stop
     for pod_class in sorted(classify(isolated), key=lambda each: _latest_pass(each, retried)):
@@ -160,7 +162,7 @@ def _solve_alone(
     before = work.steps
     try:
         with work.limit_class():
-            plan, _ = _plan_once(snapshot, settings, pods, work)
+            plan, _ = _plan_once(snapshot, settings, _classify(snapshot, settings, pods), work)
     except WorkLimitExceededError:
         reasons = (complexity_reason(pods[0].spec),)
         plan = Plan(unschedulable=tuple(UnschedulablePod(pod, reasons) for pod in pods))
@@ -168,17 +170,17 @@ def _solve_alone(
 
 
 def _solve_together(
-    snapshot: ClusterSnapshot, settings: SchedulingSettings, pods: list[Pod], work: WorkCounter
+    snapshot: ClusterSnapshot, settings: SchedulingSettings, classes: list[PodClass], work: WorkCounter
 ) -> Plan:
     """Plan all pods in one problem; the better of two packings, if there is time."""
-    plan, claim_states = _plan_once(snapshot, settings, pods, work)
+    plan, claim_states = _plan_once(snapshot, settings, classes, work)
     is_small = claim_states > 1 and len(plan.nodes) <= _FEW_NODES
     if settings.packing is Packing.CHEAPEST and is_small and not work.should_stop():
         # The fleet search is weakest for few nodes in several claim states, and
         # the other packing is quick to try.
         fewest = replace(settings, packing=Packing.FEWEST)
         alternative, _ = _plan_once(
-            snapshot, fewest, pods, WorkCounter(work.should_stop, class_steps=work.class_steps)
+            snapshot, fewest, classes, WorkCounter(work.should_stop, class_steps=work.class_steps)
         )
         if not alternative.postponed and _is_better(alternative, plan, settings.fewer_nodes_tolerance):
             return alternative
@@ -192,17 +194,19 @@ def _is_better(plan: Plan, other: Plan, tolerance: float) -> bool:
     return is_better(plan.cost, len(plan.nodes), other.cost, len(other.nodes), tolerance)
 
 
-def _plan_once(
-    snapshot: ClusterSnapshot, settings: SchedulingSettings, pods: list[Pod], work: WorkCounter
-) -> tuple[Plan, int]:
-    """Return the plan and the number of distinct claim states in it."""
+def _classify(snapshot: ClusterSnapshot, settings: SchedulingSettings, pods: list[Pod]) -> list[PodClass]:
     spreads = settings.default_spreads
     spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
     running_specs = {pod.spec for node in snapshot.nodes for pod in node.pods if pod.spec.anti_affinity}
-    classes = classify(pods, selector_keys(running_specs), spec_of)
+    return classify(pods, selector_keys(running_specs), spec_of)
 
+
+def _plan_once(
+    snapshot: ClusterSnapshot, settings: SchedulingSettings, classes: list[PodClass], work: WorkCounter
+) -> tuple[Plan, int]:
+    """Return the plan and the number of distinct claim states in it."""
     valid, unschedulable = split_invalid(classes, snapshot, settings)
-    moving = frozenset(pod.key for pod in pods if pod.node_name)
+    moving = frozenset(pod.key for pod_class in classes for pod in pod_class.pods if pod.node_name)
     placer = place_pods(snapshot, settings, valid, moving, work)
     problem = placer.problem
 

@@ -28,7 +28,7 @@ class ClassTopology:
     __slots__ = (
         *("rules", "hostname_rules", "domain_rules", "inverse_hostname_rules", "inverse_domain_rules"),
         *("hostname_groups", "domain_groups", "own_keys", "topology_keys"),
-        *("max_per_node", "has_hostname_affinity", "affinity_groups"),
+        *("max_per_node", "has_hostname_affinity", "has_self_anti_affinity", "affinity_groups"),
     )
 
     def __init__(self, rules: list[TopologyRule], groups: list[TopologyGroup]) -> None:
@@ -66,6 +66,10 @@ class ClassTopology:
         """Pods of this class that its own rules allow on an empty node; None: any number."""
         self.has_hostname_affinity = any(own.rule.kind is RuleKind.AFFINITY for own in self.hostname_rules)
         """Pods must share a node with pods that a selector matches."""
+        self.has_self_anti_affinity = any(
+            own.selects_self and own.rule.kind is RuleKind.ANTI_AFFINITY for own in self.hostname_rules
+        )
+        """Pods of the class may not share a node with each other."""
         required_affinity = [rule for rule in rules if rule.kind is RuleKind.AFFINITY and not rule.soft]
         self.affinity_groups = [rule.group for rule in required_affinity]
         """Counters of its required affinity terms. All count the same pods: those that

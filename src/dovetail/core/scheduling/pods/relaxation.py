@@ -17,6 +17,11 @@ def relax(spec: PodSpec, preferences: PreferencePolicy, *, soft_taints: bool) ->
     The order is Karpenter's. With ``soft_taints`` the last spec also tolerates
     PreferNoSchedule taints.
     """
+    if not _has_preferences(spec):
+        yield spec
+        if soft_taints:
+            yield replace(spec, tolerations=(*spec.tolerations, TOLERATE_PREFER_NO_SCHEDULE))
+        return
     current = _heaviest_first(spec)
     if preferences is PreferencePolicy.IGNORE:
         current = _drop_preferences(current)
@@ -29,6 +34,17 @@ def relax(spec: PodSpec, preferences: PreferencePolicy, *, soft_taints: bool) ->
         yield current
     if soft_taints:
         yield replace(current, tolerations=(*current.tolerations, TOLERATE_PREFER_NO_SCHEDULE))
+
+
+def _has_preferences(spec: PodSpec) -> bool:
+    """Return False if there is nothing to drop: most specs."""
+    return bool(
+        len(spec.node_terms) > 1
+        or spec.preferred_node_terms
+        or spec.preferred_affinity
+        or spec.preferred_anti_affinity
+        or (spec.spreads and not all(spread.required for spread in spec.spreads))
+    )
 
 
 def _heaviest_first(spec: PodSpec) -> PodSpec:
