@@ -58,7 +58,9 @@ class DomainAssignment:
     def _assign(self, count: int) -> list[tuple[DomainTuple, int]]:
         self._charge_rules(len(self.domain_tuples))
         not_full = [domains for domains in self.domain_tuples if domains not in self.full]
-        domain_tuples = [domains for domains in not_full if self._allowed(domains)]
+        domain_tuples = not_full
+        if self._compiled.domain_rules or self._compiled.inverse_domain_rules:
+            domain_tuples = [domains for domains in not_full if self._allowed(domains)]
         if not domain_tuples:
             return []
         # A node without the label is in no domain, so it violates nothing.
@@ -67,18 +69,17 @@ class DomainAssignment:
             return [(unlabelled[0], count)]
         domain_tuples = unlabelled or domain_tuples
         # The first pod of an affinity group decides the domain for all others.
-        if self._starts_affinity():
+        starts_affinity = self._starts_affinity()
+        if starts_affinity:
             domain_tuples = domain_tuples[:1]
-        selecting_self = [own for own in self._compiled.domain_rules if own.selects_self]
-        own_spreads = [own for own in selecting_self if own.rule.kind is RuleKind.SPREAD]
-        once_each = any(own.rule.kind is RuleKind.ANTI_AFFINITY for own in selecting_self)
+        own_spreads, once_each = self._compiled.own_spreads, self._compiled.once_per_domain
         groups = {id(own.rule.group) for own in own_spreads}
         if len(self._compiled.topology_keys) == 1 and len(groups) <= 1 and not once_each:
             group = own_spreads[0].rule.group if own_spreads else self._shared_group()
             if group is None:
                 # No group counts these pods: the first allowed domain takes all of them.
                 return [(min(domain_tuples, key=self._pods_in), count)]
-            if own_spreads and not unlabelled and not self.conservative and not self._starts_affinity():
+            if own_spreads and not unlabelled and not self.conservative and not starts_affinity:
                 # Domains that are too full for one pod now take their share of many.
                 domain_tuples = [domains for domains in not_full if self._allowed_later(domains)]
             rules = [own.rule for own in own_spreads]
@@ -151,7 +152,7 @@ class DomainAssignment:
         return not any(any(group.counts.values()) or group.node_counts.any() for group in groups)
 
     def _starts_affinity(self) -> bool:
-        rules = self._compiled.domain_rules
+        rules = self._compiled.domain_rules if self._compiled.has_domain_affinity else ()
         return any(own.rule.kind is RuleKind.AFFINITY and self._may_be_first(own) for own in rules)
 
     def min_count(self, rule: TopologyRule) -> int:

@@ -50,7 +50,10 @@ class Placer:
         self._constraint_cache: dict[tuple[int, tuple[str, ...], DomainTuple], list[int]] = {}
         self._label_values: dict[str, set[str]] = {}
         self._domain_tuple_cache: dict[tuple[int, int, tuple[Requirements, ...]], list[DomainTuple]] = {}
+        self._interned_tuples: dict[tuple[DomainTuple, ...], list[DomainTuple]] = {}
         self._smallest_nodes: dict[tuple[int, int], tuple[int, list[float]] | None] = {}
+        self._is_unlimited = all(each.is_unlimited for each in problem.placement.limit_headrooms)
+        self._has_room: dict[tuple[int, tuple[str, ...], int, int], bool] = {}
 
     def compile_class(self, pod_class: PodClass, level: int) -> CompiledClass:
         """Return a class compiled with its ``level``-th relaxed spec; cached."""
@@ -126,7 +129,7 @@ class Placer:
             return
         assignment = DomainAssignment(compiled, self.domain_tuples(compiled), self.problem.work)
         tuples, count = assignment.domain_tuples, pod_class.unplaced
-        assignment.conservative = not all(self._has_room_for(compiled, domains, count) for domains in tuples)
+        assignment.conservative = not self._has_room_for_all(compiled, tuples, count)
         while pod_class.unplaced:
             shares = assignment.assign(pod_class.unplaced)
             if not shares:
@@ -147,6 +150,7 @@ class Placer:
             most = min(_MAX_DOMAIN_TUPLES, _MAX_DOMAINS // len(compiled.topology_keys) ** 2 + 1)
             domain_tuples = list(islice(self._feasible_tuples(compiled), most))
             domain_tuples.sort(key=lambda domains: (self._cheapest_price(compiled, domains), domains))
+            domain_tuples = self._interned_tuples.setdefault(tuple(domain_tuples), domain_tuples)
             self._domain_tuple_cache[cache_key] = domain_tuples
         return domain_tuples
 
@@ -180,6 +184,20 @@ class Placer:
         constraints = self._constraints(compiled, domains)
         states = [space.narrow(root, constraint) for constraint in constraints for root in space.roots]
         return min(float(space.cost[state].min(initial=np.inf)) for state in states or [INFEASIBLE])
+
+    def _has_room_for_all(self, compiled: CompiledClass, tuples: list[DomainTuple], count: int) -> bool:
+        """Return True if limits surely allow new nodes for all pods in each domain tuple."""
+        if not self._is_unlimited or compiled.volume_topologies is not NO_VOLUMES.topologies:
+            return all(self._has_room_for(compiled, domains, count) for domains in tuples)
+        if compiled.has_hostname_affinity or compiled.port_bits:
+            return not tuples
+        # Without limits the number of pods does not matter, and domain tuples are interned.
+        key = (compiled.constraint, compiled.topology_keys, id(tuples), compiled.requests_id)
+        has_room = self._has_room.get(key)
+        if has_room is None:
+            has_room = all(self._has_room_for(compiled, domains, count) for domains in tuples)
+            self._has_room[key] = has_room
+        return has_room
 
     def _has_room_for(self, compiled: CompiledClass, domains: DomainTuple, count: int) -> bool:
         """Return True if limits surely allow new nodes for all pods in a domain tuple.
@@ -335,13 +353,12 @@ class Placer:
 
     def _count_placed(self, compiled: CompiledClass, domains: DomainTuple, log: PlacementLog) -> None:
         """Count the pods of new log entries in their domains."""
-        if not compiled.domain_groups and not compiled.domain_rules:
+        if not log or not (compiled.domain_groups or compiled.domain_rules):
             return
-        counts_every_node = all(group.node_filter == EVERY_NODE for group in compiled.domain_groups)
+        if compiled.counts_every_node:
+            self._count_pods(compiled, domains, sum([sum(counts) for _, _, counts in log]))
+            return
         for _, indexes, counts in log:
-            if counts_every_node:
-                self._count_pods(compiled, domains, sum(counts))
-                continue
             for index, count in zip(indexes, counts, strict=True):
                 self._count_pods(compiled, domains, count, index=index)
 

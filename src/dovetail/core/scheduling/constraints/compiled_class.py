@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dovetail.core.scheduling.arrays.types import Floats
-from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyGroup, TopologyRule
+from dovetail.core.scheduling.constraints.topology import EVERY_NODE, RuleKind, TopologyGroup, TopologyRule
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.model.kube.requirements import Requirements
 
@@ -27,7 +27,8 @@ class ClassTopology:
 
     __slots__ = (
         *("rules", "hostname_rules", "domain_rules", "inverse_hostname_rules", "inverse_domain_rules"),
-        *("hostname_groups", "domain_groups", "own_keys", "topology_keys"),
+        *("hostname_groups", "domain_groups", "own_keys", "topology_keys", "own_spreads", "once_per_domain"),
+        *("has_domain_affinity", "counts_every_node"),
         *("max_per_node", "has_hostname_affinity", "has_self_anti_affinity", "affinity_groups"),
     )
 
@@ -50,6 +51,14 @@ class ClassTopology:
         self.inverse_domain_rules = [
             rule for rule in required if rule.kind is RuleKind.ANTI_AFFINITY and rule.can_exclude
         ]
+        selecting_self = [own for own in self.domain_rules if own.selects_self]
+        self.own_spreads = [own for own in selecting_self if own.rule.kind is RuleKind.SPREAD]
+        """Its spreads over domains that count its own pods."""
+        self.once_per_domain = any(own.rule.kind is RuleKind.ANTI_AFFINITY for own in selecting_self)
+        """Pods of the class may not share a domain with each other."""
+        self.has_domain_affinity = any(own.rule.kind is RuleKind.AFFINITY for own in self.domain_rules)
+        self.counts_every_node = all(group.node_filter == EVERY_NODE for group in self.domain_groups)
+        """Groups over domains count its pods, whatever the node."""
         self.own_keys = {own.rule.group.key for own in self.domain_rules}
         counted_keys = {
             group.key

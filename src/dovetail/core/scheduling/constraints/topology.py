@@ -6,7 +6,7 @@ anti-affinity. Classes that state equal rules share them. Groups on the hostname
 label have an array over nodes; all others a small dictionary over domains.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -149,6 +149,7 @@ class Topology:
         self._work = work or WorkCounter()
         self._node_terms: dict[int, tuple[Requirements, ...]] = {}
         self._scopes: dict[tuple[str, PodAffinityTerm], Scope] = {}
+        self._class_rules: dict[Hashable, list[TopologyRule]] = {}
         self._groups: dict[tuple[object, ...], TopologyGroup] = {}
         self._rules: dict[tuple[object, ...], TopologyRule] = {}
         self._by_label: dict[tuple[str, str], list[TopologyGroup]] = {}
@@ -167,6 +168,13 @@ class Topology:
         """Return the topology rules of one spec of a class; creates new ones."""
         self._work.charge(_count_rules(spec) * (1 + len(spec.affinity) // 8) // 4)
         self._add_pending(pod_class.namespace, pod_class.labels)
+        key = _rules_key(pod_class, spec)
+        rules = self._class_rules.get(key)
+        if rules is None:
+            rules = self._class_rules[key] = self._build_rules(pod_class, spec)
+        return rules
+
+    def _build_rules(self, pod_class: PodClass, spec: PodSpec) -> list[TopologyRule]:
         rules = [self._spread_rule(pod_class, spread) for spread in spec.spreads]
         # kube-scheduler requires one pod that matches all affinity terms at once.
         all_scopes = tuple(self._scope(pod_class.namespace, term) for term in spec.affinity)
@@ -314,6 +322,18 @@ class Topology:
                 if group.selects(namespace, labels):
                     groups.append(group)
         return groups
+
+
+def _rules_key(pod_class: PodClass, spec: PodSpec) -> Hashable:
+    """Return what the rules of a class depend on: classes often differ in requests alone."""
+    own = pod_class.spec
+    has_label_keys = any(spread.match_label_keys for spread in spec.spreads)
+    return (
+        *(pod_class.namespace, pod_class.labels if has_label_keys else None, spec.spreads, spec.affinity),
+        *(spec.anti_affinity, spec.preferred_affinity, spec.preferred_anti_affinity),
+        # Nodes that spreads count.
+        *((own.node_selector, own.node_terms, own.tolerations, own.spreads) if spec.spreads else ()),
+    )
 
 
 def _count_rules(spec: PodSpec) -> int:
