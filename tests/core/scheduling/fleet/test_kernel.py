@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.mixes import limits, rules
+from bench.mixes import limits, rules, upstream
 from dovetail.core.scheduling.fleet import kernel
 from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
-from dovetail.core.scheduling.placement import price_index
+from dovetail.core.scheduling.placement import packer, price_index
 from dovetail.core.scheduling.placement.price_index import JoinedPriceIndex, PriceIndex
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.snapshot import ClusterSnapshot
+from tests.support.scheduling.strategies import clusters
 
 ROOT = Path(__file__).parents[4]
 
@@ -159,17 +160,32 @@ def _clusters() -> Iterator[ClusterSnapshot]:
     yield rules(250, 1)
     yield rules(250, 2)
     yield limits(250, 3)
+    yield upstream(600, 4)
 
 
 def test_both_kernels_lead_to_equal_plans(compiled: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     for cluster in _clusters():
         plans = []
         for module in (compiled, None):
-            monkeypatch.setattr(kernel, "_kernel", module)
-            monkeypatch.setattr(price_index, "_kernel", module)
+            for user in (kernel, price_index, packer):
+                monkeypatch.setattr(user, "_kernel", module)
             plans.append(solve(cluster))
 
         assert plans[0] == plans[1]
+
+
+@given(cluster=clusters())
+def test_both_kernels_lead_to_equal_plans_with_any_rules(
+    compiled: ModuleType, cluster: ClusterSnapshot
+) -> None:
+    plans = []
+    for module in (compiled, None):
+        with pytest.MonkeyPatch.context() as patch:
+            for user in (kernel, price_index, packer):
+                patch.setattr(user, "_kernel", module)
+            plans.append(solve(cluster))
+
+    assert plans[0] == plans[1]
 
 
 def test_the_compiled_kernel_rejects_arrays_of_another_size_or_type(compiled: ModuleType) -> None:
@@ -183,3 +199,25 @@ def test_the_compiled_kernel_rejects_arrays_of_another_size_or_type(compiled: Mo
         compiled.cheapest_fit(
             (1, 1, 1, 1), array, array, array, np.array([0, 1]), array, array, array, np.array([0])
         )
+
+
+def test_the_compiled_kernel_rejects_claims_and_types_out_of_range(compiled: ModuleType) -> None:
+    fitting, cost, one = np.ones(2), np.ones((2, 1)), np.ones(1, dtype=np.int64)
+    states, rows, targets = np.array([1, 1]), np.array([0, 0]), np.array([0, 1])
+    found = (one.copy(), one.copy(), one.copy())
+
+    def first_fit(end: int, rows: np.ndarray, targets: np.ndarray) -> int:
+        scan = (0, end, 0, 1)
+        result: int = compiled.first_fit(
+            (2, 2, 2, 1), scan, 1.0, fitting, states, rows, targets, cost, (), *found
+        )
+        return result
+
+    assert first_fit(2, rows, targets) == 1
+    assert first_fit(2, rows, np.array([0, -1])) == -2  # The target of state 1 is not known.
+    with pytest.raises(ValueError, match="claims out of range"):
+        first_fit(3, rows, targets)
+    with pytest.raises(ValueError, match="claim state or type out of range"):
+        first_fit(2, np.array([1, 1]), targets)
+    with pytest.raises(ValueError, match="claim state or type out of range"):
+        first_fit(2, rows, np.array([0, 2]))

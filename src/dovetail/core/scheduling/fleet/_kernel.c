@@ -1,5 +1,5 @@
-/* Inner loops of the solver, compiled. Optional: kernel.py and price_index.py have the same in NumPy, with equal
- * results.
+/* Inner loops of the solver, compiled. Optional: kernel.py, price_index.py and packer.py have the same in Python,
+ * with equal results.
  *
  * All arrays are C-contiguous, of float64 or int64. Sums have a fixed order, and the compiler must not contract
  * them (-ffp-contract=off): both implementations must break ties alike. */
@@ -12,11 +12,14 @@
 #include <string.h>
 
 /* Arrays of one call; views are released together. */
-#define MAX_ARRAYS 8
+#define MAX_ARRAYS 32
 
 /* Load of a pod as share of a node, as in kernel.py. */
 #define MIN_LOAD 1e-15
 #define MAX_LOAD 1e15
+
+/* USD per hour above every real price, as in packer.py. */
+#define ANY_PRICE 1e18
 
 typedef struct {
     Py_buffer views[MAX_ARRAYS];
@@ -392,7 +395,129 @@ static PyObject *cheapest_fit(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* A rule on the pods that share a node. Kinds are those of packer.py. */
+enum { SPREAD, AFFINITY, ANTI_AFFINITY };
+
+typedef struct {
+    int kind, selects_self;
+    long long max_skew;
+    const int64_t *matched; /* [nodes]: pods that the rule counts */
+    const int64_t *owners;  /* [nodes]: pods that state the rule, if it is of another class; else NULL */
+} Rule;
+
+/* Read rules of the form (kind, selects_self, max_skew, matched, owners or None); return 0 and set an exception
+ * if they are not. */
+static int read_rules(Arrays *arrays, PyObject *tuple, Py_ssize_t nodes, Rule *rules)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
+        PyObject *matched, *owners;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(tuple, i), "ipLOO", &rules[i].kind, &rules[i].selects_self,
+                              &rules[i].max_skew, &matched, &owners) ||
+            !(rules[i].matched = ints_of(arrays, matched, nodes, 0)))
+            return 0;
+        rules[i].owners = NULL;
+        if (owners != Py_None && !(rules[i].owners = ints_of(arrays, owners, nodes, 0)))
+            return 0;
+    }
+    return 1;
+}
+
+/* Return how many of `pods` pods the rules allow on a claim. */
+static int64_t allowed_pods(const Rule *rules, Py_ssize_t count, int64_t claim, int64_t pods)
+{
+    for (Py_ssize_t i = 0; i < count && pods > 0; i++) {
+        const Rule *rule = &rules[i];
+        int64_t matched = rule->matched[claim], most = pods;
+        if (rule->owners) {
+            if (rule->owners[claim])
+                most = rule->kind == ANTI_AFFINITY ? 0 : rule->max_skew - matched;
+        } else if (rule->kind == SPREAD) {
+            if (rule->selects_self || matched > rule->max_skew)
+                most = rule->max_skew - matched;
+        } else if ((rule->kind == ANTI_AFFINITY) == (matched > 0)) {
+            most = 0;
+        } else if (rule->kind == ANTI_AFFINITY && rule->selects_self) {
+            most = 1;
+        }
+        if (most < pods)
+            pods = most;
+    }
+    return pods;
+}
+
+PyDoc_STRVAR(first_fit_doc,
+             "first_fit(shape, scan, max_ratio, fitting, states, rows, targets, cost, rules, claims, pods, after)\n"
+             "--\n\nWrite the claims that take pods, first fit; see packer.py.");
+
+static PyObject *first_fit(PyObject *module, PyObject *args)
+{
+    PyObject *objects[8], *tuple;
+    Py_ssize_t nodes, known, cost_rows, types, first, end, cursor, wanted;
+    double max_ratio;
+    if (!PyArg_ParseTuple(args, "(nnnn)(nnnn)dOOOOOO!OOO:first_fit", &nodes, &known, &cost_rows, &types, &first, &end,
+                          &cursor, &wanted, &max_ratio, &objects[0], &objects[1], &objects[2], &objects[3],
+                          &objects[4], &PyTuple_Type, &tuple, &objects[5], &objects[6], &objects[7]))
+        return NULL;
+    Py_ssize_t rule_count = PyTuple_Size(tuple);
+    if (first < 0 || end < first || end > nodes || 8 + 2 * rule_count > MAX_ARRAYS) {
+        PyErr_SetString(PyExc_ValueError, "claims out of range, or too many rules");
+        return NULL;
+    }
+    Py_ssize_t most_claims = wanted < end - first ? wanted : end - first;
+    Arrays arrays = {.count = 0};
+    Rule rules[MAX_ARRAYS];
+    double *fitting, *cost;
+    int64_t *states, *rows, *targets, *claims, *pods, *after;
+    if (!(fitting = data_of(&arrays, objects[0], 1, nodes, 0)) ||
+        !(states = ints_of(&arrays, objects[1], nodes, 0)) || !(rows = ints_of(&arrays, objects[2], nodes, 0)) ||
+        !(targets = ints_of(&arrays, objects[3], known, 0)) ||
+        !(cost = data_of(&arrays, objects[4], cost_rows, types, 0)) ||
+        !(claims = ints_of(&arrays, objects[5], most_claims, 1)) ||
+        !(pods = ints_of(&arrays, objects[6], most_claims, 1)) ||
+        !(after = ints_of(&arrays, objects[7], most_claims, 1)) || !read_rules(&arrays, tuple, nodes, rules)) {
+        release(&arrays);
+        return NULL;
+    }
+    Py_ssize_t found = 0, left = wanted;
+    cursor = cursor < first ? first : cursor > end ? end : cursor;
+    for (int turn = 0; turn < 2 && left > 0; turn++) {
+        Py_ssize_t stop = turn ? cursor : end;
+        for (Py_ssize_t claim = turn ? first : cursor; claim < stop && left > 0; claim++) {
+            if (!(fitting[claim] >= 1.0))
+                continue;
+            int64_t before = states[claim], target = before < known ? targets[before] : -1;
+            if (target >= cost_rows || before >= cost_rows || rows[claim] >= types) {
+                release(&arrays);
+                PyErr_SetString(PyExc_ValueError, "claim state or type out of range");
+                return NULL;
+            }
+            if (target < 0) { /* Not computed yet. */
+                release(&arrays);
+                return PyLong_FromLongLong(-1 - before);
+            }
+            if (target == 0)
+                continue;
+            if (target != before) {
+                double most = cost[before * types + rows[claim]] * max_ratio;
+                if (cost[target * types + rows[claim]] > (most < ANY_PRICE ? most : ANY_PRICE))
+                    continue;
+            }
+            int64_t added = fitting[claim] < (double)left ? (int64_t)fitting[claim] : (int64_t)left;
+            added = allowed_pods(rules, rule_count, claim, added);
+            if (added < 1)
+                continue;
+            claims[found] = claim;
+            pods[found] = added;
+            after[found++] = target;
+            left -= added;
+        }
+    }
+    release(&arrays);
+    return PyLong_FromSsize_t(found);
+}
+
 static PyMethodDef methods[] = {
+    {"first_fit", first_fit, METH_VARARGS, first_fit_doc},
     {"fill", fill, METH_VARARGS, fill_doc},
     {"swap", swap, METH_VARARGS, swap_doc},
     {"value_bound", value_bound, METH_VARARGS, value_bound_doc},

@@ -45,3 +45,18 @@ def cheapest_fit(
     found: Ints,
     /,
 ) -> None: ...
+def first_fit(
+    shape: tuple[int, int, int, int],
+    scan: tuple[int, int, int, int],
+    max_ratio: float,
+    fitting: Floats,
+    states: Ints,
+    rows: Ints,
+    targets: Ints,
+    cost: Floats,
+    rules: tuple[tuple[int, bool, int, Ints, Ints | None], ...],
+    claims: Ints,
+    pods: Ints,
+    after: Ints,
+    /,
+) -> int: ...

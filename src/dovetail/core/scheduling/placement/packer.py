@@ -23,6 +23,11 @@ from dovetail.core.scheduling.placement.new_claims import ClaimOpener
 from dovetail.core.scheduling.placement.state import PlacementState
 from dovetail.core.scheduling.placement.upsize import Upsizer
 
+try:
+    from dovetail.core.scheduling.fleet import _kernel
+except ImportError:  # Not built: there was no C compiler.
+    _kernel = None  # type: ignore[assignment]
+
 _MAX_PRICE_RATIO = 1.08
 """A class may not join a claim if narrowing makes the nominal type this much more
 expensive. Without this rule one on-demand pod turns a whole spot claim on-demand."""
@@ -32,6 +37,10 @@ _FEW_PODS = 8
 """Up to this many pods are placed by looking at claims one by one."""
 _MAX_SCANNED = 32
 """Claims checked one by one."""
+_MAX_KERNEL_RULES = 12
+"""Rules between pods that the compiled kernel checks."""
+_KINDS = {RuleKind.SPREAD: 0, RuleKind.AFFINITY: 1, RuleKind.ANTI_AFFINITY: 2}
+"""Numbers of the kinds of rules in the compiled kernel."""
 
 
 class Packer:
@@ -100,6 +109,8 @@ class Packer:
         """
         nodes = self.placement.nodes
         existing, end = nodes.existing_count, nodes.count
+        if _kernel is not None and existing < end and self._can_use_kernel(compiled):
+            return self._fill_by_kernel(compiled, constraint, count)
         candidates = (nodes.fitting_pods[existing:end] >= 1).nonzero()[0] + existing
         if not len(candidates):
             return 0
@@ -152,6 +163,72 @@ class Packer:
                 placement.cursor = claim
                 break
         return placed
+
+    def _can_use_kernel(self, compiled: CompiledClass) -> bool:
+        """Return True unless minValues, host ports or very many rules matter."""
+        rules = len(compiled.hostname_rules) + len(compiled.inverse_hostname_rules)
+        return not self.placement.min_values_pools and not compiled.port_bits and rules <= _MAX_KERNEL_RULES
+
+    def _fill_by_kernel(self, compiled: CompiledClass, constraint: int, count: int) -> int:
+        """Fill claims by the compiled kernel: first fit from the cursor on."""
+        placement, nodes, space = self.placement, self.placement.nodes, self.placement.space
+        first, end = nodes.existing_count, nodes.count
+        rules: tuple[tuple[int, bool, int, Ints, Ints | None], ...] = ()
+        if compiled.hostname_rules or compiled.inverse_hostname_rules:
+            own = compiled.hostname_rules
+            inverse = compiled.inverse_hostname_rules
+            rules = (
+                *((_KINDS[r.kind], selects, r.max_skew, r.group.node_counts, None) for r, selects in own),
+                *((_KINDS[r.kind], False, r.max_skew, r.group.node_counts, r.node_owners) for r in inverse),
+            )
+        most = min(count, end - first)
+        claims, pods, after = np.empty((3, most), dtype=np.int64)
+        scan = (first, end, placement.cursor, count)
+        max_ratio = np.inf if placement.fewest_nodes else _MAX_PRICE_RATIO
+        while True:
+            targets = space.transition_row(constraint)
+            found = _kernel.first_fit(
+                (len(nodes.claim_state), len(targets), *space.cost.shape),
+                scan,
+                max_ratio,
+                nodes.fitting_pods,
+                nodes.claim_state,
+                nodes.nominal_row,
+                targets,
+                space.cost,
+                rules,
+                claims,
+                pods,
+                after,
+            )
+            if found >= 0:
+                break
+            # The target of a claim state is not known yet.
+            state = -1 - found
+            target = space.narrow(state, constraint)
+            space.transition_row(constraint)[state] = target
+        if not found:
+            return 0
+        nodes.claim_state[claims[:found]] = after[:found]
+        placed = int(pods[:found].sum())
+        if placed == count or not self._is_near(int(claims[found - 1]), count):
+            placement.cursor = int(claims[found - 1])
+        if found <= _FEW_PODS:
+            for claim, added in zip(claims[:found].tolist(), pods[:found].tolist(), strict=True):
+                placement.place_on_claim(compiled, claim, added)
+        else:
+            placement.place(compiled, claims[:found], pods[:found])
+        return placed
+
+    def _is_near(self, claim: int, count: int) -> bool:
+        """Return True if a few pods reach a claim one by one, as in ``_fill_few_pods``.
+
+        The cursor stays if such claims take only some of the pods.
+        """
+        nodes, start = self.placement.nodes, max(self.placement.cursor, self.placement.nodes.existing_count)
+        if count > _FEW_PODS or claim < start:
+            return False
+        return int((nodes.fitting_pods[start : claim + 1] >= 1).sum()) <= _MAX_SCANNED
 
     def _joinable_claims(self, claims: Ints, constraint: int) -> tuple[Ints, Ints]:
         """Return the claims that a class may join, and their claim states after it.
