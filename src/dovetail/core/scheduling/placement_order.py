@@ -10,7 +10,7 @@ from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.pending import drop_empty_terms, find_invalid_spec
 from dovetail.core.scheduling.pods.volumes import VolumeResolver
-from dovetail.core.scheduling.problem import Problem, request_shares
+from dovetail.core.scheduling.problem import CompiledPools, Problem, request_shares
 from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model.plan import UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import Packing, SchedulingSettings
@@ -45,6 +45,7 @@ def place_pods(
     classes: Sequence[PodClass],
     moving: frozenset[str],
     work: WorkCounter | None = None,
+    pools: CompiledPools | None = None,
 ) -> Placer:
     """Place the classes; in another order if NodePool limits leave pods unplaced.
 
@@ -53,9 +54,10 @@ def place_pods(
     unplaced only because of this rule.
     """
     work = work or WorkCounter()
+    pools = pools or CompiledPools(snapshot, settings, classes)
 
     def attempt(early: EarlyGroups) -> tuple[Placer, list[int]]:
-        placer = place_in_order(snapshot, settings, classes, moving, early, work)
+        placer = place_in_order(snapshot, settings, classes, moving, early, work, pools)
         return placer, [pod_class.placed for pod_class in classes]
 
     best, placed = attempt(_group_by_pool_count)
@@ -90,12 +92,15 @@ def place_in_order(
     moving: frozenset[str],
     early: EarlyGroups,
     work: WorkCounter | None = None,
+    pools: CompiledPools | None = None,
 ) -> Placer:
     """Place the classes from scratch; ``early`` returns those to place before others."""
+    pools = pools or CompiledPools(snapshot, settings, classes)
     for defer in (True, False):
         for pod_class in classes:
             pod_class.placed = 0
-        placer = Placer(Problem(snapshot, settings, classes, moving, work=work), defer=defer)
+        problem = Problem(snapshot, settings, classes, moving, work=work, pools=pools)
+        placer = Placer(problem, defer=defer)
         place_all(placer, early(placer))
         if not placer.has_shortfall or placer.problem.work.should_stop():
             break

@@ -64,38 +64,18 @@ def initialized_first(node: Node) -> tuple[bool, str]:
     return (not node.initialized, node.name)
 
 
-class Problem:
-    """Classes of pods to place in one snapshot, compiled to arrays."""
+class CompiledPools:
+    """NodePools of a snapshot as arrays, and specs of the classes to place.
+
+    Nothing here changes while pods are placed, except for caches: attempts with another
+    order or packing share it.
+    """
 
     def __init__(
-        self,
-        snapshot: ClusterSnapshot,
-        settings: SchedulingSettings,
-        classes: Sequence[PodClass],
-        moving: frozenset[str],
-        order: Callable[[Node], Any] = initialized_first,
-        work: WorkCounter | None = None,
+        self, snapshot: ClusterSnapshot, settings: SchedulingSettings, classes: Sequence[PodClass]
     ) -> None:
-        """Compile a snapshot.
-
-        ``moving`` are keys of pods on deleting nodes that ``classes`` contain:
-        they must not be counted where they run. ``order`` is the sort key of
-        existing nodes.
-
-        The steps depend on each other in this order::
-
-            resources -> NodePool tables -> claim states
-            relaxed specs, volumes       -> topology groups and rules
-            groups, watched labels       -> node arrays -> counts of running pods
-            all of them                  -> placement state, ports, volumes
-        """
-        self.work = work or WorkCounter()
-        self.snapshot = snapshot
-        self.settings = settings
-        self.classes = classes
-
-        # NodePools. Resource names are an axis of every array, so they come first.
-        # DaemonSets are subtracted before claim states are built from the tables.
+        # Resource names are an axis of every array, so they come first. DaemonSets are
+        # subtracted before claim states are built from the tables.
         self.resource_names = _requested_resources(classes)
         types, reserved = snapshot.instance_types, settings.reserved_capacity
         self.tables = [
@@ -108,14 +88,14 @@ class Problem:
             )
             for pool in usable_nodepools(snapshot)
         ]
-        self._port_numbers: dict[HostPort, int] = {}
+        self.port_numbers: dict[HostPort, int] = {}
         """Host port → number of its bit."""
-        daemon_ports = [self._subtract_daemonsets(table) for table in self.tables]
+        self.daemon_ports = [self._subtract_daemonsets(table, snapshot) for table in self.tables]
         for table in self.tables:
             table.add_memory_premium(settings.min_node_memory)
         self.space = ClaimStateSpace(self.tables)
 
-        # Classes. Volumes must be valid: see ``placement_order.split_invalid``.
+        # Volumes must be valid: see ``placement_order.split_invalid``.
         self.soft_taints = _has_soft_taints(self.tables, snapshot.nodes)
         self.relaxed_specs = {
             id(pod_class): list(
@@ -126,6 +106,58 @@ class Problem:
         """Id of a class → its specs, from all preferences to none."""
         self.volumes = VolumeResolver(snapshot, settings)
         self.volumes_by_class = {id(pod_class): self._resolve_volumes(pod_class) for pod_class in classes}
+
+    def _subtract_daemonsets(self, table: NodePoolTable, snapshot: ClusterSnapshot) -> dict[int, Bools]:
+        """Subtract DaemonSets from a table; return host port bit → rows [types]."""
+        ports: dict[int, Bools] = {}
+        for port, rows in subtract_daemonsets(table, snapshot.daemon_sets):
+            bit = 1 << self.port_numbers.setdefault(port, len(self.port_numbers))
+            ports[bit] = ports[bit] | rows if bit in ports else rows
+        return ports
+
+    def _resolve_volumes(self, pod_class: PodClass) -> VolumeConstraint:
+        resolved = self.volumes.resolve(pod_class.namespace, pod_class.spec)
+        if isinstance(resolved, UnschedulableReason):
+            raise TypeError("classes with invalid volumes must be removed before")
+        return resolved
+
+
+class Problem:
+    """Classes of pods to place in one snapshot, compiled to arrays."""
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        settings: SchedulingSettings,
+        classes: Sequence[PodClass],
+        moving: frozenset[str],
+        order: Callable[[Node], Any] = initialized_first,
+        work: WorkCounter | None = None,
+        pools: CompiledPools | None = None,
+    ) -> None:
+        """Compile a snapshot.
+
+        ``moving`` are keys of pods on deleting nodes that ``classes`` contain:
+        they must not be counted where they run. ``order`` is the sort key of
+        existing nodes. ``pools`` are those of the same snapshot and classes.
+
+        The steps depend on each other in this order::
+
+            resources -> NodePool tables -> claim states    (CompiledPools)
+            relaxed specs, volumes       -> topology groups and rules
+            groups, watched labels       -> node arrays -> counts of running pods
+            all of them                  -> placement state, ports, volumes
+        """
+        self.work = work or WorkCounter()
+        self.snapshot = snapshot
+        self.settings = settings
+        self.classes = classes
+
+        pools = pools or CompiledPools(snapshot, settings, classes)
+        self.resource_names, self.tables, self.space = pools.resource_names, pools.tables, pools.space
+        self.soft_taints, self.relaxed_specs = pools.soft_taints, pools.relaxed_specs
+        self.volumes, self.volumes_by_class = pools.volumes, pools.volumes_by_class
+        self._port_numbers = pools.port_numbers
 
         # Topology. All groups must exist before nodes: their arrays over nodes are
         # sized there, and their keys decide which node labels are watched. Only the
@@ -152,7 +184,7 @@ class Problem:
         min_values = [PoolMinValues(table) for table in self.tables]
         reservations = Reservations(self.space)
         self.placement = PlacementState(
-            self.space, self.nodes, headrooms, min_values, reservations, daemon_ports, settings
+            self.space, self.nodes, headrooms, min_values, reservations, pools.daemon_ports, settings
         )
         self.packer = Packer(self.placement)
         # Every host port needs its bit before a class is compiled: conflicts are
@@ -284,20 +316,6 @@ class Problem:
                 and self._selected_classes.get(id(own.rule.group), 0) > own.selects_self
             ]
         return groups
-
-    def _resolve_volumes(self, pod_class: PodClass) -> VolumeConstraint:
-        resolved = self.volumes.resolve(pod_class.namespace, pod_class.spec)
-        if isinstance(resolved, UnschedulableReason):
-            raise TypeError("classes with invalid volumes must be removed before")
-        return resolved
-
-    def _subtract_daemonsets(self, table: NodePoolTable) -> dict[int, Bools]:
-        """Subtract DaemonSets from a table; return host port bit → rows [types]."""
-        ports: dict[int, Bools] = {}
-        for port, rows in subtract_daemonsets(table, self.snapshot.daemon_sets):
-            bit = 1 << self._port_numbers.setdefault(port, len(self._port_numbers))
-            ports[bit] = ports[bit] | rows if bit in ports else rows
-        return ports
 
     def _watched_label_keys(self) -> frozenset[str]:
         """Return the node label keys that any class or topology group refers to."""

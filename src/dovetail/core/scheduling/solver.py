@@ -75,6 +75,7 @@ plans of nearly equal cost        fewer nodes (``plan_cost.py``)
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -84,7 +85,7 @@ from dovetail.core.scheduling.plan_cost import is_better
 from dovetail.core.scheduling.pods.default_spread import DefaultSpreads
 from dovetail.core.scheduling.pods.equivalence import PodClass, classify, selector_keys
 from dovetail.core.scheduling.pods.pending import find_pods_to_schedule
-from dovetail.core.scheduling.problem import usable_nodepools
+from dovetail.core.scheduling.problem import CompiledPools, usable_nodepools
 from dovetail.core.scheduling.snapshot_update import add_plan, merge_plans
 from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
 from dovetail.core.scheduling.work import (
@@ -162,7 +163,8 @@ def _solve_alone(
     before = work.steps
     try:
         with work.limit_class():
-            plan, _ = _plan_once(snapshot, settings, _classify(snapshot, settings, pods), work)
+            batch = _compile(snapshot, settings, _classify(snapshot, settings, pods))
+            plan, _ = _plan_once(snapshot, settings, batch, work)
     except WorkLimitExceededError:
         reasons = (complexity_reason(pods[0].spec),)
         plan = Plan(unschedulable=tuple(UnschedulablePod(pod, reasons) for pod in pods))
@@ -173,14 +175,15 @@ def _solve_together(
     snapshot: ClusterSnapshot, settings: SchedulingSettings, classes: list[PodClass], work: WorkCounter
 ) -> Plan:
     """Plan all pods in one problem; the better of two packings, if there is time."""
-    plan, claim_states = _plan_once(snapshot, settings, classes, work)
+    batch = _compile(snapshot, settings, classes)
+    plan, claim_states = _plan_once(snapshot, settings, batch, work)
     is_small = claim_states > 1 and len(plan.nodes) <= _FEW_NODES
     if settings.packing is Packing.CHEAPEST and is_small and not work.should_stop():
         # The fleet search is weakest for few nodes in several claim states, and
         # the other packing is quick to try.
         fewest = replace(settings, packing=Packing.FEWEST)
         alternative, _ = _plan_once(
-            snapshot, fewest, classes, WorkCounter(work.should_stop, class_steps=work.class_steps)
+            snapshot, fewest, batch, WorkCounter(work.should_stop, class_steps=work.class_steps)
         )
         if not alternative.postponed and _is_better(alternative, plan, settings.fewer_nodes_tolerance):
             return alternative
@@ -201,19 +204,34 @@ def _classify(snapshot: ClusterSnapshot, settings: SchedulingSettings, pods: lis
     return classify(pods, selector_keys(running_specs), spec_of)
 
 
+class _Batch(NamedTuple):
+    """Classes to plan together, by one packing or another."""
+
+    classes: list[PodClass]
+    invalid: list[UnschedulablePod]
+    moving: frozenset[str]
+    """Keys of pods that leave a deleting node."""
+    pools: CompiledPools
+
+
+def _compile(snapshot: ClusterSnapshot, settings: SchedulingSettings, classes: list[PodClass]) -> _Batch:
+    moving = frozenset(pod.key for pod_class in classes for pod in pod_class.pods if pod.node_name)
+    valid, invalid = split_invalid(classes, snapshot, settings)
+    return _Batch(valid, invalid, moving, CompiledPools(snapshot, settings, valid))
+
+
 def _plan_once(
-    snapshot: ClusterSnapshot, settings: SchedulingSettings, classes: list[PodClass], work: WorkCounter
+    snapshot: ClusterSnapshot, settings: SchedulingSettings, batch: _Batch, work: WorkCounter
 ) -> tuple[Plan, int]:
     """Return the plan and the number of distinct claim states in it."""
-    valid, unschedulable = split_invalid(classes, snapshot, settings)
-    moving = frozenset(pod.key for pod_class in classes for pod in pod_class.pods if pod.node_name)
-    placer = place_pods(snapshot, settings, valid, moving, work)
+    placer = place_pods(snapshot, settings, batch.classes, batch.moving, work, batch.pools)
     problem = placer.problem
+    unschedulable = list(batch.invalid)
 
     explainer = UnschedulableExplainer(placer)
     has_nodepool = bool(usable_nodepools(snapshot))
     postponed: list[Pod] = []
-    for pod_class in valid:
+    for pod_class in batch.classes:
         unplaced = pod_class.pods[pod_class.placed :]
         if unplaced and id(pod_class) in placer.postponed:
             postponed += unplaced
