@@ -183,7 +183,7 @@ class Placer:
         space = self.problem.space
         constraints = self._constraints(compiled, domains)
         states = [space.narrow(root, constraint) for constraint in constraints for root in space.roots]
-        return min(float(space.cost[state].min(initial=np.inf)) for state in states or [INFEASIBLE])
+        return min([space.lowest_cost(state) for state in states or [INFEASIBLE]])
 
     def _has_room_for_all(self, compiled: CompiledClass, tuples: list[DomainTuple], count: int) -> bool:
         """Return True if limits surely allow new nodes for all pods in each domain tuple."""

@@ -201,7 +201,7 @@ class Problem:
         self._ports_by_number: dict[tuple[int, str], list[HostPort]] = {}
         self._class_topologies: dict[tuple[tuple[int, ...], tuple[int, ...]], ClassTopology] = {}
         self._followed_groups: dict[int, list[TopologyGroup]] = {}
-        self._requests: dict[tuple[float, ...], tuple[int, Floats]] = {}
+        self._request_ids: dict[tuple[float, ...], int] = {}
         self._required_terms: dict[int, tuple[Requirements, ...]] = {}
         selecting: dict[tuple[str, FrozenDict[str, str]], list[TopologyGroup]] = {}
         self._groups: dict[int, list[TopologyGroup]] = {}
@@ -238,10 +238,13 @@ class Problem:
         """Compile one of the relaxed specs of a class."""
         volumes = self.volumes_by_class[id(pod_class)]
         amounts = tuple(float(spec.requests.get(name, 0)) for name in self.resource_names)
-        requests_id, requests = self._requests.setdefault(amounts, (len(self._requests), np.array(amounts)))
+        requests_id = self._request_ids.get(amounts)
+        if requests_id is None:
+            requests_id = self._request_ids[amounts] = len(self._request_ids)
+            self.placement.distinct_requests.append(np.array(amounts))
         compiled = CompiledClass(
             pod_class,
-            requests=requests,
+            requests=self.placement.distinct_requests[requests_id],
             requests_id=requests_id,
             constraint=self.space.intern_constraint(node_requirements(spec), spec.tolerations),
             required_terms=self._required_terms_of(pod_class),

@@ -82,6 +82,7 @@ class ClaimStateSpace:
         self._rows_by_price: dict[int, Ints] = {}
         self._available_rows: dict[int, Bools] = {}
         self._available_row_bits: dict[int, int] = {}
+        self._lowest_costs: dict[int, float] = {}
         self._order_keys: dict[int, tuple[float, int, str]] = {}
         self.roots = [
             self._intern_state(
@@ -204,9 +205,15 @@ class ClaimStateSpace:
         key = self._order_keys.get(state)
         if key is None:
             pool, requirements = self.states[state].pool, self.states[state].requirements
-            cheapest = float(self.cost[state].min(initial=UNAVAILABLE))
-            key = self._order_keys[state] = (cheapest, pool, str(requirements))
+            key = self._order_keys[state] = (self.lowest_cost(state), pool, str(requirements))
         return key
+
+    def lowest_cost(self, state: int) -> float:
+        """Return the cost of a node of the cheapest type in a claim state; cached."""
+        lowest = self._lowest_costs.get(state)
+        if lowest is None:
+            lowest = self._lowest_costs[state] = float(self.cost[state].min(initial=UNAVAILABLE))
+        return lowest
 
     def add_requirement(self, state: int, requirement: Requirement) -> int:
         """Return the claim state with one more requirement; taints are ignored."""

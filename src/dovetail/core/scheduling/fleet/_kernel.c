@@ -395,6 +395,43 @@ static PyObject *cheapest_fit(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(count_fitting_doc, "count_fitting(shape, requests, available, used, fitting)\n--\n\n"
+                                "Write how many pods fit on each of the first nodes; see nodes.py.");
+
+static PyObject *count_fitting(PyObject *module, PyObject *args)
+{
+    PyObject *objects[4];
+    Py_ssize_t resources, size, count;
+    if (!PyArg_ParseTuple(args, "(nnn)OOOO:count_fitting", &resources, &size, &count, &objects[0], &objects[1],
+                          &objects[2], &objects[3]))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *requests, *available, *used, *fitting;
+    if (!(requests = data_of(&arrays, objects[0], 1, resources, 0)) ||
+        !(available = data_of(&arrays, objects[1], resources, size, 0)) ||
+        !(used = data_of(&arrays, objects[2], resources, size, 0)) ||
+        !(fitting = data_of(&arrays, objects[3], 1, size, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    if (count > size)
+        count = size;
+    for (Py_ssize_t n = 0; n < count; n++)
+        fitting[n] = INFINITY;
+    for (Py_ssize_t r = 0; r < resources; r++) {
+        const double *room = available + r * size, *taken = used + r * size;
+        if (requests[r] > 0)
+            for (Py_ssize_t n = 0; n < count; n++) {
+                double quotient = (room[n] - taken[n]) / requests[r];
+                fitting[n] = quotient < fitting[n] ? quotient : fitting[n];
+            }
+    }
+    for (Py_ssize_t n = 0; n < count; n++)
+        fitting[n] = floor(fitting[n]);
+    release(&arrays);
+    Py_RETURN_NONE;
+}
+
 /* A rule on the pods that share a node. Kinds are those of packer.py. */
 enum { SPREAD, AFFINITY, ANTI_AFFINITY };
 
@@ -517,6 +554,7 @@ static PyObject *first_fit(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"count_fitting", count_fitting, METH_VARARGS, count_fitting_doc},
     {"first_fit", first_fit, METH_VARARGS, first_fit_doc},
     {"fill", fill, METH_VARARGS, fill_doc},
     {"swap", swap, METH_VARARGS, swap_doc},

@@ -60,3 +60,6 @@ def first_fit(
     after: Ints,
     /,
 ) -> int: ...
+def count_fitting(
+    shape: Shape, requests: Floats, available: Floats, used: Floats, fitting: Floats, /
+) -> None: ...

@@ -48,7 +48,7 @@ class FractionalFleet:
     values: Floats
     """[K]: marginal cost of one more pod of each class (dual values)."""
     weights: Floats
-    """[T, R]: weights of the resources on a node of each type."""
+    """[T, R]: weights of the resources on a node of each type that a pattern has."""
     candidate_types: Ints
     """Types whose pods may be worth their price, best first."""
     node_price: float
@@ -85,13 +85,15 @@ class ColumnGeneration:
                 break
         self._rounds = rounds
         master.solve()
-        types = np.arange(len(problem.price))
+        used = np.unique(master.types)
+        weights = np.zeros((len(problem.price), problem.sizes.shape[1]))
+        weights[used] = _best_weightings(problem, self._values, self._weightings, used)
         return FractionalFleet(
             master.types,
             master.counts,
             master.multiplicity,
             self._values,
-            _best_weightings(problem, self._values, self._weightings, types),
+            weights,
             self._candidate_types,
             node_price=master.cost / max(1.0, float(master.multiplicity.sum())),
         )

@@ -31,6 +31,11 @@ from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.taints import Taint, find_untolerated_taint
 from dovetail.model.node import Node
 
+try:
+    from dovetail.core.scheduling.fleet import _kernel
+except ImportError:  # Not built: there was no C compiler.
+    _kernel = None  # type: ignore[assignment]
+
 _MIN_SIZE = 64
 """Columns allocated at least."""
 
@@ -117,6 +122,10 @@ class NodeArrays:
         self._counted_requests = requests
         self._requested = [r for r in range(len(requests)) if requests[r] > 0]
         end = self.count
+        if _kernel is not None:
+            shape = (*self.used.shape, end)
+            _kernel.count_fitting(shape, requests, self.available, self.used, self.fitting_pods)
+            return
         fitting = self.fitting_pods[:end]
         fitting.fill(np.inf)
         for r in self._requested:

@@ -23,6 +23,8 @@ PlacementLog = list[tuple[CompiledClass, list[int], list[int]]]
 
 _WINDOW = 256
 """Open claims evaluated in one array operation."""
+_REQUESTS_AT_ONCE = 1024
+"""Distinct requests compared with all types in one array operation."""
 _MIN_VALUES_WINDOW = 16
 """The same with minValues, which make each claim much more expensive to evaluate."""
 
@@ -68,7 +70,10 @@ class PlacementState:
         self._pods_per_empty_claim: dict[tuple[int, int], Floats] = {}
         self._pods_per_empty_type: dict[tuple[int, int], Floats] = {}
         self._fits_empty_claim: dict[tuple[int, int], bool] = {}
-        self._fitting_types: dict[tuple[int, int], int] = {}
+        self._fitting_types: dict[int, list[int]] = {}
+        """NodePool → [distinct requests]: types on which such a pod fits, as bit sets."""
+        self.distinct_requests: list[Floats] = []
+        """By ``CompiledClass.requests_id``: [resources] of one pod."""
 
     def place(self, compiled: CompiledClass, indexes: Ints, counts: Ints) -> None:
         """Place ``counts[i]`` pods on node ``indexes[i]``; indexes are distinct."""
@@ -208,15 +213,16 @@ class PlacementState:
 
     def _fitting_row_bits(self, compiled: CompiledClass, pool: int) -> int:
         """Return the types of a pool on which a pod fits, as a bit set."""
-        key = (pool, compiled.requests_id)
-        bits = self._fitting_types.get(key)
-        if bits is None:
+        bits = self._fitting_types.setdefault(pool, [])
+        while len(bits) <= compiled.requests_id:
+            # For many requests at once: each has its turn soon.
+            requests = np.array(self.distinct_requests[len(bits) : len(bits) + _REQUESTS_AT_ONCE])
             alloc = self.space.tables[pool].alloc  # [types, resources]
-            fits = np.ones(len(alloc), dtype=bool)
-            for r, amount in enumerate(compiled.requests.tolist()):
-                fits &= alloc[:, r] >= amount
-            bits = self._fitting_types[key] = to_bits(fits)
-        return bits
+            fits = np.ones((len(requests), len(alloc)), dtype=bool)
+            for r in range(alloc.shape[1]):
+                fits &= requests[:, r, None] <= alloc[:, r]
+            bits += [to_bits(fits_each) for fits_each in fits]
+        return bits[compiled.requests_id]
 
     def _pods_on_empty_types(self, compiled: CompiledClass, state: int) -> Floats:
         """Return [types]: pods on an empty node of each type in the pool of a state.
