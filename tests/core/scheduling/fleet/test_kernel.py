@@ -18,7 +18,7 @@ from bench.mixes import limits, rules, upstream
 from dovetail.core.scheduling.fleet import kernel
 from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
-from dovetail.core.scheduling.placement import nodes, packer, price_index
+from dovetail.core.scheduling.placement import nodes, packer, price_index, upsize
 from dovetail.core.scheduling.placement.price_index import JoinedPriceIndex, PriceIndex
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.snapshot import ClusterSnapshot
@@ -167,7 +167,7 @@ def test_both_kernels_lead_to_equal_plans(compiled: ModuleType, monkeypatch: pyt
     for cluster in _clusters():
         plans = []
         for module in (compiled, None):
-            for user in (kernel, price_index, packer, nodes):
+            for user in (kernel, price_index, packer, nodes, upsize):
                 monkeypatch.setattr(user, "_kernel", module)
             plans.append(solve(cluster))
 
@@ -181,7 +181,7 @@ def test_both_kernels_lead_to_equal_plans_with_any_rules(
     plans = []
     for module in (compiled, None):
         with pytest.MonkeyPatch.context() as patch:
-            for user in (kernel, price_index, packer, nodes):
+            for user in (kernel, price_index, packer, nodes, upsize):
                 patch.setattr(user, "_kernel", module)
             plans.append(solve(cluster))
 

@@ -1,5 +1,5 @@
-/* Inner loops of the solver, compiled. Optional: kernel.py, price_index.py and packer.py have the same in Python,
- * with equal results.
+/* Inner loops of the solver, compiled. Optional: other modules have the same in Python, with equal
+ * results: kernel.py in this folder, and price_index.py, nodes.py, packer.py and upsize.py in placement/.
  *
  * All arrays are C-contiguous, of float64 or int64. Sums have a fixed order, and the compiler must not contract
  * them (-ffp-contract=off): both implementations must break ties alike. */
@@ -20,6 +20,10 @@
 
 /* USD per hour above every real price, as in packer.py. */
 #define ANY_PRICE 1e18
+
+/* Rounding tolerance of prices, and bonus for each pod, as in upsize.py. */
+#define EPSILON 1e-9
+#define MORE_PODS_BONUS 1e-9
 
 typedef struct {
     Py_buffer views[MAX_ARRAYS];
@@ -348,6 +352,31 @@ static int64_t lower_bound(const double *ascending, int64_t low, int64_t high, d
     return low;
 }
 
+/* Types of claim states by price, as in price_index.py. */
+typedef struct {
+    const double *alloc, *running_max; /* [resources, positions] */
+    const double *prices;              /* [positions] */
+    Py_ssize_t resources, positions;
+} Types;
+
+/* Return the position, from `at` to `end`, of the cheapest type that holds a load; `positions` if none does for
+ * `max_price`. Amounts of the load are `stride` apart. */
+static int64_t find_cheapest(const Types *types, int64_t at, int64_t end, const double *load, Py_ssize_t stride,
+                             double max_price)
+{
+    /* Before this position no type is large enough, resource by resource. */
+    for (Py_ssize_t r = 0; r < types->resources; r++)
+        at = lower_bound(types->running_max + r * types->positions, at, end, load[r * stride]);
+    for (; at < end && types->prices[at] <= max_price; at++) {
+        int fits = 1;
+        for (Py_ssize_t r = 0; fits && r < types->resources; r++)
+            fits = types->alloc[r * types->positions + at] >= load[r * stride];
+        if (fits)
+            return at;
+    }
+    return types->positions;
+}
+
 PyDoc_STRVAR(cheapest_fit_doc,
              "cheapest_fit(shape, alloc, running_max, prices, starts, part_of, loads, max_prices, found)\n--\n\n"
              "Write the position [N] of the cheapest type that holds each load; see price_index.py.");
@@ -373,25 +402,79 @@ static PyObject *cheapest_fit(PyObject *module, PyObject *args)
         release(&arrays);
         return NULL;
     }
+    Types types = {alloc, running_max, prices, resources, positions};
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t n = 0; n < count; n++) {
-        int64_t at = starts[part_of[n]], end = starts[part_of[n] + 1];
-        /* Before this position no type is large enough, resource by resource. */
-        for (Py_ssize_t r = 0; r < resources; r++)
-            at = lower_bound(running_max + r * positions, at, end, loads[r * count + n]);
-        found[n] = positions;
-        for (; at < end && prices[at] <= max_prices[n]; at++) {
-            int fits = 1;
-            for (Py_ssize_t r = 0; fits && r < resources; r++)
-                fits = alloc[r * positions + at] >= loads[r * count + n];
-            if (fits) {
-                found[n] = at;
-                break;
+    for (Py_ssize_t n = 0; n < count; n++)
+        found[n] = find_cheapest(&types, starts[part_of[n]], starts[part_of[n] + 1], loads + n, count, max_prices[n]);
+    Py_END_ALLOW_THREADS
+    release(&arrays);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(best_steps_doc,
+             "best_steps(shape, limit, alloc, running_max, prices, starts, requests, used, claims, part_of, max_pods,\n"
+             "           old_prices, steps, pods, positions, extra)\n--\n\n"
+             "Write the best number of pods to add to each claim, its type and price per pod; see upsize.py.");
+
+static PyObject *best_steps(PyObject *module, PyObject *args)
+{
+    PyObject *objects[14];
+    Py_ssize_t resources, size, nodes, parts, count, step_count;
+    double limit;
+    if (!PyArg_ParseTuple(args, "(nnnnnn)dOOOOOOOOOOOOOO:best_steps", &resources, &size, &nodes, &parts, &count,
+                          &step_count, &limit, &objects[0], &objects[1], &objects[2], &objects[3], &objects[4],
+                          &objects[5], &objects[6], &objects[7], &objects[8], &objects[9], &objects[10],
+                          &objects[11], &objects[12], &objects[13]))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *alloc, *running_max, *prices, *requests, *used, *max_pods, *old_prices, *steps, *pods, *extra;
+    int64_t *starts, *claims, *part_of, *positions;
+    if (!(alloc = data_of(&arrays, objects[0], resources, size, 0)) ||
+        !(running_max = data_of(&arrays, objects[1], resources, size, 0)) ||
+        !(prices = data_of(&arrays, objects[2], 1, size, 0)) ||
+        !(starts = ints_of(&arrays, objects[3], parts + 1, 0)) ||
+        !(requests = data_of(&arrays, objects[4], 1, resources, 0)) ||
+        !(used = data_of(&arrays, objects[5], resources, nodes, 0)) ||
+        !(claims = ints_of(&arrays, objects[6], count, 0)) || !(part_of = ints_of(&arrays, objects[7], count, 0)) ||
+        !(max_pods = data_of(&arrays, objects[8], 1, count, 0)) ||
+        !(old_prices = data_of(&arrays, objects[9], 1, count, 0)) ||
+        !(steps = data_of(&arrays, objects[10], 1, step_count, 0)) ||
+        !(pods = data_of(&arrays, objects[11], 1, count, 1)) ||
+        !(positions = ints_of(&arrays, objects[12], count, 1)) ||
+        !(extra = data_of(&arrays, objects[13], 1, count, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    Types types = {alloc, running_max, prices, resources, size};
+    double *load = PyMem_Malloc((size_t)(resources + 1) * sizeof *load);
+    for (Py_ssize_t n = 0; load && n < count; n++) {
+        double best = INFINITY;
+        extra[n] = INFINITY;
+        positions[n] = size;
+        pods[n] = 0.0;
+        for (Py_ssize_t s = 0; s < step_count; s++) {
+            double added = steps[s] < max_pods[n] ? steps[s] : max_pods[n];
+            for (Py_ssize_t r = 0; r < resources; r++)
+                load[r] = used[r * nodes + claims[n]] + requests[r] * added;
+            double max_price = (old_prices[n] + added * limit) * (1 + EPSILON) + EPSILON;
+            int64_t at = find_cheapest(&types, starts[part_of[n]], starts[part_of[n] + 1], load, 1, max_price);
+            if (at == size)
+                continue;
+            double more = prices[at] - old_prices[n];
+            double per_pod = (more > 0.0 ? more : 0.0) / added, score = per_pod - MORE_PODS_BONUS * added;
+            if (score < best) {
+                best = score;
+                extra[n] = per_pod;
+                positions[n] = at;
+                pods[n] = added;
             }
         }
     }
-    Py_END_ALLOW_THREADS
+    int failed = !load;
+    PyMem_Free(load);
     release(&arrays);
+    if (failed)
+        return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 
@@ -554,6 +637,7 @@ static PyObject *first_fit(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"best_steps", best_steps, METH_VARARGS, best_steps_doc},
     {"count_fitting", count_fitting, METH_VARARGS, count_fitting_doc},
     {"first_fit", first_fit, METH_VARARGS, first_fit_doc},
     {"fill", fill, METH_VARARGS, fill_doc},

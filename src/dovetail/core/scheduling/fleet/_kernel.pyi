@@ -63,3 +63,22 @@ def first_fit(
 def count_fitting(
     shape: Shape, requests: Floats, available: Floats, used: Floats, fitting: Floats, /
 ) -> None: ...
+def best_steps(
+    shape: tuple[int, int, int, int, int, int],
+    limit: float,
+    alloc: Floats,
+    running_max: Floats,
+    prices: Floats,
+    starts: Ints,
+    requests: Floats,
+    used: Floats,
+    claims: Ints,
+    part_of: Ints,
+    max_pods: Floats,
+    old_prices: Floats,
+    steps: Floats,
+    pods: Floats,
+    positions: Ints,
+    extra: Floats,
+    /,
+) -> None: ...

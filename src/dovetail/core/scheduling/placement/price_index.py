@@ -142,3 +142,41 @@ class JoinedPriceIndex:
             first[of_part], end[of_part] = part.search_range(loads[:, of_part], max_prices[of_part])
         start = self._starts[part_of]
         return find_first_fit(self._alloc, loads, first + start, end + start, no_fit=len(self.prices))
+
+    def best_steps(
+        self,
+        part_of: Ints,
+        requests: Floats,
+        used: Floats,
+        claims: Ints,
+        max_pods: Floats,
+        old_prices: Floats,
+        steps: Floats,
+        limit: float,
+    ) -> tuple[Floats, Ints, Floats]:
+        """Return [claims]: best number of pods to add, position of the type, extra price per pod.
+
+        By the compiled kernel; the same as ``Upsizer._best_steps`` without limits.
+        """
+        pods, extra = np.empty((2, len(claims)))
+        positions = np.empty(len(claims), dtype=np.int64)
+        shape = (*self._alloc.shape, used.shape[1], len(self._parts), len(claims), len(steps))
+        _kernel.best_steps(
+            shape,
+            limit,
+            self._alloc,
+            self._running_max,
+            self.prices,
+            self._starts,
+            requests,
+            used,
+            claims,
+            part_of,
+            max_pods,
+            old_prices,
+            steps,
+            pods,
+            positions,
+            extra,
+        )
+        return pods, positions, extra

@@ -9,8 +9,13 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
-from dovetail.core.scheduling.placement.price_index import PriceIndexes
+from dovetail.core.scheduling.placement.price_index import JoinedPriceIndex, PriceIndexes
 from dovetail.core.scheduling.placement.state import PlacementState
+
+try:
+    from dovetail.core.scheduling.fleet import _kernel
+except ImportError:  # Not built: there was no C compiler.
+    _kernel = None  # type: ignore[assignment]
 
 _FINITE = 1e18
 """USD per hour above every real price; infinite prices are never accepted."""
@@ -94,23 +99,65 @@ class Upsizer:
         nodes, space = self._placement.nodes, self._placement.space
         distinct = tuple(sorted(set(states.tolist())))
         price_index = self._price_indexes.join(distinct)
-        steps = _steps(count)
+        part_of = np.searchsorted(distinct, states)
+        # [claims]: present price. A claim in a reserved state has none: it is free.
+        old_price = space.cost[nodes.claim_state[claims], nodes.nominal_row[claims]]
+        old_price[~np.isfinite(old_price)] = 0.0
+        pools = {space.states[state].pool for state in distinct}
+        headrooms = self._placement.limit_headrooms
+        if _kernel is not None and all(headrooms[pool].allows_every_type for pool in pools):
+            pods, positions, extra = price_index.best_steps(
+                part_of, compiled.requests, nodes.used, claims, max_pods, old_price, _steps(count), limit
+            )
+        else:
+            pods, positions, extra = self._best_steps(
+                compiled, claims, states, price_index, part_of, max_pods, old_price, count, limit
+            )
+        affordable = (extra <= min(limit, _FINITE)).nonzero()[0]
+        if not len(affordable):
+            return 0
+        chosen = affordable[extra[affordable].argsort(kind="stable")]  # ties: lower index first
+        # Stop at the claim with which ``count`` is reached; it takes only the rest.
+        possible = pods[chosen]
+        added_before = possible.cumsum() - possible
+        chosen = chosen[added_before < count]
+        added: Ints = np.minimum(possible, count - added_before)[: len(chosen)].astype(np.int64)
+        rows = price_index.rows[positions[chosen]]
+        # Single swaps fit the limits, but all of them together may not.
+        allowed = self._charge_limits(claims[chosen], states[chosen], rows)
+        if not allowed.all():
+            chosen, added, rows = chosen[allowed], added[allowed], rows[allowed]
+        if len(chosen):
+            nodes.change_types(claims[chosen], states[chosen], rows)
+            self._placement.place(compiled, claims[chosen], added)
+        return int(added.sum())
+
+    def _best_steps(
+        self,
+        compiled: CompiledClass,
+        claims: Ints,
+        states: Ints,
+        price_index: JoinedPriceIndex,
+        part_of: Ints,
+        max_pods: Floats,
+        old_price: Floats,
+        count: int,
+        limit: float,
+    ) -> tuple[Floats, Ints, Floats]:
+        """Return [claims]: pods of the best step, position of its type, extra price per pod.
+
+        The extra price is infinite where no step is possible.
+        """
+        nodes, steps = self._placement.nodes, _steps(count)
         pods = np.minimum(max_pods[:, None], steps[None, :])  # [claims, steps]
         # [resources, claims, steps]: load of each claim after each step.
         loads = nodes.used[:, claims, None] + compiled.requests[:, None, None] * pods
-        # [claims]: present price. A claim in a reserved state has none: it is free.
-        old_price = space.cost[nodes.claim_state[claims], nodes.nominal_row[claims]]
-        old_price = np.where(np.isfinite(old_price), old_price, 0.0)
         # [claims, steps]: types above this price exceed the limit; do not search them.
         max_price = (old_price[:, None] + pods * limit) * (1 + _EPSILON) + _EPSILON
         positions = price_index.cheapest_fit(
-            np.repeat(np.searchsorted(distinct, states), len(steps)),
-            loads.reshape(len(compiled.requests), -1),
-            max_price.ravel(),
+            np.repeat(part_of, len(steps)), loads.reshape(len(compiled.requests), -1), max_price.ravel()
         ).reshape(pods.shape)  # [claims, steps] int64, position in the price index
         impossible = positions >= len(price_index.rows)
-        if impossible.all():
-            return 0
         positions = np.where(impossible, 0, positions)
         for pool, of_pool in self._by_pool(states):
             headroom = self._placement.limit_headrooms[pool]
@@ -122,22 +169,7 @@ class Upsizer:
         extra[impossible] = np.inf
         best_step = np.argmin(extra - _MORE_PODS_BONUS * pods, axis=1)  # [claims]
         order = np.arange(len(claims))
-        price_per_pod = extra[order, best_step]
-        by_price = np.lexsort((order, price_per_pod))  # ties: lower index first
-        chosen = by_price[price_per_pod[by_price] <= min(limit, _FINITE)]
-        # Stop at the claim with which ``count`` is reached; it takes only the rest.
-        added = pods[chosen, best_step[chosen]]
-        added_before = np.cumsum(added) - added
-        chosen = chosen[added_before < count]
-        added = np.minimum(added, count - added_before)[: len(chosen)].astype(np.int64)
-        rows = price_index.rows[positions[chosen, best_step[chosen]]]
-        # Single swaps fit the limits, but all of them together may not.
-        allowed = self._charge_limits(claims[chosen], states[chosen], rows)
-        chosen, added, rows = chosen[allowed], added[allowed], rows[allowed]
-        if len(chosen):
-            nodes.change_types(claims[chosen], states[chosen], rows)
-            self._placement.place(compiled, claims[chosen], added)
-        return int(added.sum())
+        return pods[order, best_step], positions[order, best_step], extra[order, best_step]
 
     def _by_pool(self, states: Ints) -> list[tuple[int, Ints]]:
         """Return each NodePool of claim states, and the positions of its states."""
@@ -171,6 +203,8 @@ class Upsizer:
     def _charge_limits(self, claims: Ints, states: Ints, rows: Ints) -> Bools:
         """Charge new types [claims] to the limits of their pools; return [claims]: True if allowed."""
         allowed = np.ones(len(claims), dtype=bool)
+        if all(headroom.is_unlimited for headroom in self._placement.limit_headrooms):
+            return allowed
         for pool, of_pool in self._by_pool(states):
             headroom = self._placement.limit_headrooms[pool]
             old_rows, new_rows = self._placement.nodes.nominal_row[claims[of_pool]], rows[of_pool]
