@@ -79,6 +79,23 @@ static double whole_pods(const double *room, const double *size, Py_ssize_t reso
     return floor(fitting);
 }
 
+/* Return the position of the first of the lowest values. Four minima at a time do not wait for each other. */
+static Py_ssize_t first_minimum(const double *values, Py_ssize_t count)
+{
+    double lowest[4] = {values[0], values[0], values[0], values[0]};
+    Py_ssize_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (int lane = 0; lane < 4; lane++)
+            lowest[lane] = values[i + lane] < lowest[lane] ? values[i + lane] : lowest[lane];
+    for (; i < count; i++)
+        lowest[0] = values[i] < lowest[0] ? values[i] : lowest[0];
+    for (int lane = 1; lane < 4; lane++)
+        lowest[0] = lowest[lane] < lowest[0] ? lowest[lane] : lowest[0];
+    for (i = 0; i < count && values[i] != lowest[0]; i++)
+        ;
+    return i < count ? i : 0;
+}
+
 /* Fill one node. `live` and `cost` are scratch [classes]; `per_value` is [resources, classes], and so is
  * `live_per_value`: its columns are those of the classes in `live`. */
 static void fill_node(const double *sizes, const double *per_value, double *room, const double *limits,
@@ -120,11 +137,7 @@ static void fill_node(const double *sizes, const double *per_value, double *room
                 for (Py_ssize_t i = 0; i < left; i++)
                     cost[i] += price * column[i];
         }
-        Py_ssize_t best = 0;
-        for (Py_ssize_t i = 1; i < left; i++)
-            if (cost[i] < cost[best])
-                best = i;
-        Py_ssize_t k = live[best];
+        Py_ssize_t best = first_minimum(cost, left), k = live[best];
         const double *size = sizes + k * resources;
         double fitting = whole_pods(room, size, resources);
         if (fitting < 1.0) {
@@ -139,7 +152,18 @@ static void fill_node(const double *sizes, const double *per_value, double *room
         counts[k] += added;
         for (Py_ssize_t r = 0; r < resources; r++)
             room[r] -= added * size[r];
-        check = unplaced - added < 1.0;
+        if (unplaced - added < 1.0) {
+            /* The class is used up. Others may not fit any more: that is checked when one is chosen. */
+            left--;
+            size_t after = (size_t)(left - best);
+            memmove(live + best, live + best + 1, after * sizeof *live);
+            for (Py_ssize_t r = 0; r < resources; r++) {
+                double *at = live_per_value + r * classes + best;
+                memmove(at, at + 1, after * sizeof *at);
+            }
+            if (!left)
+                return;
+        }
     }
 }
 
