@@ -18,11 +18,15 @@ from dovetail.core.scheduling.plan_cost import get_node_penalty, is_better
 _FEW_NODES = 4
 # Classes in one search; more are split.
 _MAX_CLASSES = 128
-# Rounds of column generation per part, at least.
-_MIN_EFFORT = 4
+# Rounds of column generation per part, at least. Of many classes each round finds many
+# patterns: as many are enough.
+_MIN_EFFORT, _MANY_CLASSES = 4, 64
 # Ratio of cost to the fluid bound at which the search stops: after beam search, after
 # column generation.
 _GOOD_AFTER_BEAM, _GOOD_AFTER_COLUMNS = 1.03, 1.1
+# The same after beam search of many classes for about one node (in the relaxation):
+# column generation hardly improves it.
+_ONE_NODE, _GOOD_FOR_ONE_NODE = 1.25, 1.05
 # Ratio of cost to the best before that is worth more rounds.
 _IMPROVED = 0.999
 # Up to so many classes rounds are doubled, up to so many rounds.
@@ -44,6 +48,8 @@ def cheapest_fleet(demand: Demand) -> list[Bundle]:
     for part in _split_classes(problem):
         counts = problem.counts[part]
         effort = max(_MIN_EFFORT, demand.effort * len(part) // len(classes))
+        if len(part) > _MANY_CLASSES:
+            effort = _MIN_EFFORT
         effort, tolerance = min(effort, demand.effort), demand.fewer_nodes_tolerance
         fleet = _pack_part(problem.restrict_to(part, counts), effort, tolerance)
         bundles.extend(_bundles(fleet, classes[part], class_count))
@@ -123,9 +129,12 @@ def _penalize(problem: FleetProblem, penalty: float) -> FleetProblem:
 def _pack_classes(problem: FleetProblem, relaxation: FluidRelaxation, effort: int) -> Fleet:
     """Return the best of: one class per node, beam search, column generation."""
     best = pack_by_class(problem)
+    has_few_classes = len(problem.counts) <= _FEW_CLASSES
     if relaxation.nodes.sum() <= _FEW_NODES:
         best = _cheaper(best, _pack_by_beam_search(problem, relaxation))
-        if best.cost <= _GOOD_AFTER_BEAM * relaxation.bound:
+        is_one_node = not has_few_classes and relaxation.nodes.sum() <= _ONE_NODE
+        good = _GOOD_FOR_ONE_NODE if is_one_node else _GOOD_AFTER_BEAM
+        if best.cost <= good * relaxation.bound:
             return best
     rounds, columns = effort, ColumnGeneration(problem, relaxation)
     while True:
@@ -136,7 +145,7 @@ def _pack_classes(problem: FleetProblem, relaxation: FluidRelaxation, effort: in
         is_improved = fleet.cost < best.cost * _IMPROVED
         best = _cheaper(best, fleet)
         # More rounds are affordable for few classes, and needed where rules divide the types.
-        may_improve = is_improved and len(problem.counts) <= _FEW_CLASSES and rounds < _MAX_ROUNDS
+        may_improve = is_improved and has_few_classes and rounds < _MAX_ROUNDS
         if not may_improve or best.cost <= _GOOD_AFTER_COLUMNS * relaxation.bound:
             return best
         rounds *= 2
