@@ -16,15 +16,18 @@ from hypothesis import strategies as st
 
 from bench.mixes import limits, rules, upstream
 from dovetail.core.scheduling.fleet import kernel
+from dovetail.core.scheduling.fleet import problem as fleet_problem
 from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
-from dovetail.core.scheduling.placement import nodes, packer, price_index, upsize
+from dovetail.core.scheduling.placement import new_claims, nodes, packer, price_index, upsize
 from dovetail.core.scheduling.placement.price_index import JoinedPriceIndex, PriceIndex
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.scheduling.strategies import clusters
 
 ROOT = Path(__file__).parents[4]
+USERS = (kernel, fleet_problem, new_claims, nodes, packer, price_index, upsize)
+"""Modules that use the compiled kernel if there is one."""
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +170,7 @@ def test_both_kernels_lead_to_equal_plans(compiled: ModuleType, monkeypatch: pyt
     for cluster in _clusters():
         plans = []
         for module in (compiled, None):
-            for user in (kernel, price_index, packer, nodes, upsize):
+            for user in USERS:
                 monkeypatch.setattr(user, "_kernel", module)
             plans.append(solve(cluster))
 
@@ -181,7 +184,7 @@ def test_both_kernels_lead_to_equal_plans_with_any_rules(
     plans = []
     for module in (compiled, None):
         with pytest.MonkeyPatch.context() as patch:
-            for user in (kernel, price_index, packer, nodes, upsize):
+            for user in USERS:
                 patch.setattr(user, "_kernel", module)
             plans.append(solve(cluster))
 

@@ -21,7 +21,10 @@
 /* USD per hour above every real price, as in packer.py. */
 #define ANY_PRICE 1e18
 
-/* Rounding tolerance of prices, and bonus for each pod, as in upsize.py. */
+/* More pods than any node takes, as in arrays/types.py. */
+#define NO_LIMIT ((double)(1LL << 40))
+
+/* Rounding tolerance of prices, and bonus for each pod, as in upsize.py and new_claims.py. */
 #define EPSILON 1e-9
 #define MORE_PODS_BONUS 1e-9
 
@@ -435,6 +438,159 @@ static PyObject *cheapest_fit(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(pareto_front_doc, "pareto_front(shape, room, admission, includes, front)\n--\n\n"
+                               "Write the rows that no earlier row dominates, return how many; see problem.py.");
+
+static PyObject *pareto_front(PyObject *module, PyObject *args)
+{
+    PyObject *objects[4];
+    Py_ssize_t count, resources, admissions;
+    if (!PyArg_ParseTuple(args, "(nnn)OOOO:pareto_front", &count, &resources, &admissions, &objects[0], &objects[1],
+                          &objects[2], &objects[3]))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *room;
+    int64_t *admission, *includes, *front;
+    if (!(room = data_of(&arrays, objects[0], count, resources, 0)) ||
+        !(admission = ints_of(&arrays, objects[1], count, 0)) ||
+        !(includes = ints_of(&arrays, objects[2], admissions * admissions, 0)) ||
+        !(front = ints_of(&arrays, objects[3], count, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    Py_ssize_t kept = 0;
+    for (Py_ssize_t n = 0; n < count; n++) {
+        const double *own = room + n * resources;
+        const int64_t *including = includes + admission[n] * admissions;
+        int dominated = 0;
+        for (Py_ssize_t i = 0; i < kept && !dominated; i++) {
+            const double *other = room + front[i] * resources;
+            dominated = including[admission[front[i]]] != 0;
+            for (Py_ssize_t r = 0; dominated && r < resources; r++)
+                dominated = own[r] <= other[r];
+        }
+        if (!dominated)
+            front[kept++] = n;
+    }
+    release(&arrays);
+    return PyLong_FromSsize_t(kept);
+}
+
+PyDoc_STRVAR(single_nodes_doc,
+             "single_nodes(shape, counts, caps, sizes, alloc, prices, order, admission, admits, types, cost)\n--\n\n"
+             "Write the cheapest type that holds all pods of a row, and its price; see beam_search.py.");
+
+static PyObject *single_nodes(PyObject *module, PyObject *args)
+{
+    PyObject *objects[10];
+    Py_ssize_t rows, classes, resources, type_count, admissions;
+    if (!PyArg_ParseTuple(args, "(nnnnn)OOOOOOOOOO:single_nodes", &rows, &classes, &resources, &type_count,
+                          &admissions, &objects[0], &objects[1], &objects[2], &objects[3], &objects[4], &objects[5],
+                          &objects[6], &objects[7], &objects[8], &objects[9]))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *counts, *caps, *sizes, *alloc, *prices, *cost;
+    int64_t *order, *admission, *admits, *types;
+    if (!(counts = data_of(&arrays, objects[0], rows, classes, 0)) ||
+        !(caps = data_of(&arrays, objects[1], 1, classes, 0)) ||
+        !(sizes = data_of(&arrays, objects[2], classes, resources, 0)) ||
+        !(alloc = data_of(&arrays, objects[3], type_count, resources, 0)) ||
+        !(prices = data_of(&arrays, objects[4], 1, type_count, 0)) ||
+        !(order = ints_of(&arrays, objects[5], type_count, 0)) ||
+        !(admission = ints_of(&arrays, objects[6], type_count, 0)) ||
+        !(admits = ints_of(&arrays, objects[7], admissions * classes, 0)) ||
+        !(types = ints_of(&arrays, objects[8], rows, 1)) || !(cost = data_of(&arrays, objects[9], 1, rows, 1))) {
+        release(&arrays);
+        return NULL;
+    }
+    double *load = PyMem_Malloc((size_t)(resources + 1) * sizeof *load);
+    char *excluded = PyMem_Malloc((size_t)(admissions + 1));
+    for (Py_ssize_t n = 0; load && excluded && n < rows; n++) {
+        int possible = 1;
+        types[n] = 0;
+        cost[n] = INFINITY;
+        memset(load, 0, (size_t)resources * sizeof *load);
+        memset(excluded, 0, (size_t)admissions);
+        for (Py_ssize_t k = 0; possible && k < classes; k++) {
+            double pods = counts[n * classes + k];
+            if (!(pods > 0))
+                continue;
+            possible = pods <= caps[k];
+            for (Py_ssize_t r = 0; r < resources; r++)
+                load[r] += pods * sizes[k * resources + r];
+            for (Py_ssize_t a = 0; a < admissions; a++)
+                excluded[a] |= !admits[a * classes + k];
+        }
+        for (Py_ssize_t i = 0; possible && i < type_count; i++) {
+            int64_t type = order[i];
+            int fits = !excluded[admission[type]];
+            for (Py_ssize_t r = 0; fits && r < resources; r++)
+                fits = load[r] <= alloc[type * resources + r];
+            if (fits) {
+                types[n] = type;
+                cost[n] = prices[type];
+                break;
+            }
+        }
+    }
+    int failed = !load || !excluded;
+    PyMem_Free(load);
+    PyMem_Free(excluded);
+    release(&arrays);
+    if (failed)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(best_type_doc, "best_type(shape, requests, alloc, cost, max_pods)\n--\n\n"
+                            "Return the type with the lowest cost per pod, and its pods; see new_claims.py.");
+
+static PyObject *best_type(PyObject *module, PyObject *args)
+{
+    PyObject *objects[3];
+    Py_ssize_t types, resources;
+    double max_pods;
+    if (!PyArg_ParseTuple(args, "(nn)OOOd:best_type", &types, &resources, &objects[0], &objects[1], &objects[2],
+                          &max_pods))
+        return NULL;
+    Arrays arrays = {.count = 0};
+    double *requests, *alloc, *cost;
+    if (!(requests = data_of(&arrays, objects[0], 1, resources, 0)) ||
+        !(alloc = data_of(&arrays, objects[1], types, resources, 0)) ||
+        !(cost = data_of(&arrays, objects[2], 1, types, 0))) {
+        release(&arrays);
+        return NULL;
+    }
+    Py_ssize_t best = -1;
+    double best_score = INFINITY, best_pods = 0.0;
+    for (Py_ssize_t t = 0; t < types; t++) {
+        double pods = NO_LIMIT;
+        if (!(cost[t] < INFINITY))
+            continue;
+        for (Py_ssize_t r = 0; r < resources; r++) {
+            double room = alloc[t * resources + r];
+            if (requests[r] > 0) {
+                double quotient = room / requests[r];
+                pods = quotient < pods ? quotient : pods;
+            } else if (room < 0) {
+                pods = -1;
+            }
+        }
+        pods = floor(pods);
+        if (!(pods >= 1))
+            continue;
+        pods = max_pods < pods ? max_pods : pods;
+        double score = cost[t] / (pods > 1.0 ? pods : 1.0) - MORE_PODS_BONUS * pods;
+        if (score < best_score) {
+            best_score = score;
+            best_pods = pods;
+            best = t;
+        }
+    }
+    release(&arrays);
+    return Py_BuildValue("nd", best, best_pods);
+}
+
 PyDoc_STRVAR(best_steps_doc,
              "best_steps(shape, limit, alloc, running_max, prices, starts, requests, used, claims, part_of, max_pods,\n"
              "           old_prices, steps, pods, positions, extra)\n--\n\n"
@@ -661,6 +817,9 @@ static PyObject *first_fit(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"pareto_front", pareto_front, METH_VARARGS, pareto_front_doc},
+    {"single_nodes", single_nodes, METH_VARARGS, single_nodes_doc},
+    {"best_type", best_type, METH_VARARGS, best_type_doc},
     {"best_steps", best_steps, METH_VARARGS, best_steps_doc},
     {"count_fitting", count_fitting, METH_VARARGS, count_fitting_doc},
     {"first_fit", first_fit, METH_VARARGS, first_fit_doc},

@@ -82,3 +82,21 @@ def best_steps(
     extra: Floats,
     /,
 ) -> None: ...
+def pareto_front(shape: Shape, room: Floats, admission: Ints, includes: Ints, front: Ints, /) -> int: ...
+def single_nodes(
+    shape: tuple[int, int, int, int, int],
+    counts: Floats,
+    caps: Floats,
+    sizes: Floats,
+    alloc: Floats,
+    prices: Floats,
+    order: Ints,
+    admission: Ints,
+    admits: Ints,
+    types: Ints,
+    cost: Floats,
+    /,
+) -> None: ...
+def best_type(
+    shape: tuple[int, int], requests: Floats, alloc: Floats, cost: Floats, max_pods: float, /
+) -> tuple[int, float]: ...

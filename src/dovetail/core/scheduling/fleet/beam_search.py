@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
-from dovetail.core.scheduling.fleet.kernel import fill, value_bound
+from dovetail.core.scheduling.fleet.kernel import SingleNodes, fill, value_bound
 from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import FleetProblem, total_value
 
@@ -69,13 +69,14 @@ def _expand_counts(counts: Floats, classes: Ints, class_count: int) -> Floats:
 
 def _search(problem: FleetProblem, values: Floats) -> Nodes:
     types, weights = _candidate_types(problem, values)
+    single_nodes = SingleNodes(problem)
     beam = [_PartialFleet(0.0, problem.counts, ())]
-    last, price = _complete_with_one_node(problem, problem.counts[None], np.zeros(1))
+    last, price = _complete_with_one_node(single_nodes, problem.counts[None], np.zeros(1))
     best: Nodes = ((int(last[0]), problem.counts),)
     cheapest = float(price[0])
     while beam:
         children = _expand(problem, values, beam, types, weights)
-        last, price = _complete_with_one_node(problem, children.unplaced, children.cost)
+        last, price = _complete_with_one_node(single_nodes, children.unplaced, children.cost)
         row = int(price.argmin()) if len(price) else 0
         if len(price) and price[row] < cheapest - _EPSILON:
             done, cheapest = children.pick(row), float(price[row])
@@ -116,9 +117,9 @@ def _expand(
     return _Children(beam, parent[used], node_types[used], pods[used], unplaced, cost[used])
 
 
-def _complete_with_one_node(problem: FleetProblem, unplaced: Floats, cost: Floats) -> tuple[Ints, Floats]:
+def _complete_with_one_node(single_nodes: SingleNodes, unplaced: Floats, cost: Floats) -> tuple[Ints, Floats]:
     """Complete each fleet with at most one more node; return its type and the total cost."""
-    last, price = problem.cheapest_single_node(unplaced)
+    last, price = single_nodes.find(unplaced)
     return last, cost + np.where(unplaced.any(axis=1), price, 0.0)
 
 

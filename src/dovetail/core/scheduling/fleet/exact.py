@@ -3,6 +3,7 @@
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
+from dovetail.core.scheduling.fleet.kernel import SingleNodes
 from dovetail.core.scheduling.fleet.problem import FleetProblem
 from dovetail.core.scheduling.fleet.rounding import Fleet
 
@@ -70,7 +71,7 @@ def pack_small(problem: FleetProblem, counts: Floats) -> Fleet:
     radix = counts[present].astype(np.int64) + 1
     # [states, K]: mixed-radix numbers, so removing option o from state s gives s - o.
     states = np.indices(tuple(radix)).reshape(len(radix), -1).T.astype(np.float64)
-    types, price = problem.restrict_to(present, counts[present]).cheapest_single_node(states)
+    types, price = SingleNodes(problem.restrict_to(present, counts[present])).find(states)
     price = price + _NODE_EPSILON
     cheapest, choice = np.zeros(len(states)), np.zeros(len(states), dtype=np.int64)
     is_option = _find_options(states) & np.isfinite(price)

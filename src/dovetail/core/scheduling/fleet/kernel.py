@@ -63,6 +63,38 @@ def swap_pods(
     _kernel.swap(shape, _rows(problem.sizes), _rows(values), min_gain, _rows(limits), counts, free, rounds)
 
 
+class SingleNodes:
+    """The cheapest single node for all pods of a row, for many rows of one problem."""
+
+    def __init__(self, problem: FleetProblem) -> None:
+        self._problem = problem
+        if _kernel is not None:
+            self._caps = problem.max_pods.max(axis=0)
+            self._order = problem.price.argsort(kind="stable")
+            self._admits = problem.admits.astype(np.int64).ravel()
+
+    def find(self, counts: Floats) -> tuple[Ints, Floats]:
+        """Return the same as ``FleetProblem.cheapest_single_node``."""
+        problem = self._problem
+        if _kernel is None:
+            return problem.cheapest_single_node(counts)
+        types, cost = np.empty(len(counts), dtype=np.int64), np.empty(len(counts))
+        _kernel.single_nodes(
+            (*counts.shape, *problem.alloc.shape[::-1], len(problem.admits)),
+            _rows(counts),
+            self._caps,
+            _rows(problem.sizes),
+            _rows(problem.alloc),
+            problem.price,
+            self._order,
+            problem.admission,
+            self._admits,
+            types,
+            cost,
+        )
+        return types, cost
+
+
 def value_bound(values: Floats, share: Floats, max_pods: Floats, weightings: Floats) -> Floats:
     """Return [T, L]: upper bound of the value on each type, per weighting [L, R].
 

@@ -6,6 +6,11 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 
+try:
+    from dovetail.core.scheduling.fleet import _kernel
+except ImportError:  # Not built: there was no C compiler.
+    _kernel = None  # type: ignore[assignment]
+
 # Types compared in one array operation.
 _CHUNK = 64
 # Share of a pod in a resource that a type lacks: finite, so that sums stay finite.
@@ -152,7 +157,7 @@ def compile_demand(demand: Demand) -> tuple[FleetProblem, Ints]:
     admits = np.ones((1, len(present)), dtype=np.bool_)
     if demand.admission is not None and demand.admits is not None:
         admission, admits = demand.admission, demand.admits[:, present]
-    alloc = demand.alloc[:, requested]
+    alloc = np.asarray(demand.alloc[:, requested], dtype=np.float64)
     kept = useful_types(counts @ sizes, alloc, demand.price, admission, admits, may_share_one_node)
     alloc, admission = alloc[kept], admission[kept]
     max_pods = np.clip(whole_pods(alloc[:, None, :], sizes[None, :, :]), 0.0, caps) * admits[admission]
@@ -162,7 +167,7 @@ def compile_demand(demand: Demand) -> tuple[FleetProblem, Ints]:
     usable = (max_pods >= 1).any(axis=1)
     kept, alloc, max_pods, admission = kept[usable], alloc[usable], max_pods[usable], admission[usable]
     share = np.minimum(sizes[None] / np.maximum(alloc[:, None], _MIN_ALLOC), _MAX_SHARE)
-    price = demand.price[kept]
+    price = np.asarray(demand.price[kept], dtype=np.float64)
     problem = FleetProblem(sizes, counts, alloc, price, kept, max_pods, share, admission, admits)
     return problem, present
 
@@ -191,6 +196,11 @@ def useful_types(
 
 def _pareto_front(room: Floats, admission: Ints, includes: Bools) -> Ints:
     """Return the rows of ``room`` (cheapest first) that no earlier row dominates."""
+    if _kernel is not None:
+        found = np.empty(len(room), dtype=np.int64)
+        shape = (*room.shape, len(includes))
+        kept = _kernel.pareto_front(shape, room, admission, includes.astype(np.int64).ravel(), found)
+        return found[:kept]
     front: Ints = np.zeros(0, dtype=np.int64)
     for start in range(0, len(room), _CHUNK):
         block = np.arange(start, min(start + _CHUNK, len(room)))

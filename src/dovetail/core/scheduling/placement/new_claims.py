@@ -10,6 +10,11 @@ from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.placement.state import PlacementState
 from dovetail.model.settings import MinValuesPolicy
 
+try:
+    from dovetail.core.scheduling.fleet import _kernel
+except ImportError:  # Not built: there was no C compiler.
+    _kernel = None  # type: ignore[assignment]
+
 _MORE_PODS_BONUS = 1e-9
 """USD per hour and pod: of equal prices per pod, the type with more pods wins."""
 
@@ -131,6 +136,11 @@ class ClaimOpener:
         state = self._placement.reservations.exclude_reserved(state)
         if state == INFEASIBLE:
             return None
+        if _kernel is not None and not maximize_pods and self._can_use_kernel(compiled, pool, max_pods):
+            alloc = self._placement.space.tables[pool].alloc
+            cost = self._placement.space.cost[state][: len(alloc)]
+            row, most = _kernel.best_type(alloc.shape, compiled.requests, alloc, cost, max_pods)
+            return NewClaim(state, row, int(most), float(cost[row] / most)) if row >= 0 else None
         per_row = self._placement.pods_per_empty_claim(compiled, state)  # [types]
         allowed = per_row >= 1
         if not self._placement.limit_headrooms[pool].is_unlimited:
@@ -152,6 +162,17 @@ class ClaimOpener:
         row = int(np.argmin(score))
         pods_per_claim = int(pods[row])
         return NewClaim(state, row, pods_per_claim, float(cost[row] / pods_per_claim))
+
+    def _can_use_kernel(self, compiled: CompiledClass, pool: int, max_pods: float) -> bool:
+        """Return True if only prices and resources decide."""
+        placement = self._placement
+        return (
+            max_pods >= 1
+            and not placement.fewest_nodes
+            and not compiled.port_bits
+            and pool not in placement.min_values_pools
+            and placement.limit_headrooms[pool].is_unlimited
+        )
 
     def _reserved_claim(self, compiled: CompiledClass, state: int, max_pods: float) -> NewClaim | None:
         """Return the claim on a capacity reservation that takes most pods."""
