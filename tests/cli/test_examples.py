@@ -57,6 +57,14 @@ def planned_nodes(*paths: Path) -> list[dict[str, Any]]:
     return nodes
 
 
+def test_workers_of_the_example_share_a_node_that_is_cheaper_than_one_for_each() -> None:
+    nodes = planned_nodes(EXAMPLES / "manifests")
+
+    alone = [node["name"] for node in nodes if len(node["pods"]) == 1 and "worker" in str(node["pods"])]
+
+    assert alone == []
+
+
 def rendered_manifests(name: str, folder: Path, **replicas: int) -> Path:
     """Render a cluster file; return the folder of its manifests, with Deployments scaled."""
     options = ["-f", str(EXAMPLES / f"{name}.yaml"), "--format", "manifests", "-d", str(folder)]

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet, rounding
+from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet, rounding, search
+from dovetail.core.scheduling.fleet.column_generation import FractionalFleet
 from dovetail.core.scheduling.fleet.patterns import Patterns
 from dovetail.core.scheduling.fleet.problem import FleetProblem
-from dovetail.core.scheduling.fleet.rounding import FleetSearchError
+from dovetail.core.scheduling.fleet.rounding import Fleet, FleetSearchError
 
 GI = 2**30
 
@@ -218,3 +219,21 @@ def test_a_round_that_adds_no_node_raises_instead_of_repeating(monkeypatch: pyte
 
     with pytest.raises(FleetSearchError, match="no instance type takes any of"):
         cheapest_fleet(classes_with_types_of_their_own(20))
+
+
+def test_nodes_that_rounding_leaves_half_empty_are_packed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, counts = pods((30, 1, 2), (30, 2, 2))
+    alloc, price = type_arrays((1, 2, 0.05), (2, 4, 0.07), (16, 24, 0.5))
+    add_whole_nodes = search.add_whole_nodes
+
+    def add_poor_nodes_first(fleet: Fleet, mix: FractionalFleet) -> None:
+        """Add two of the smallest nodes, although one of the next size holds both pods."""
+        smallest = int(fleet.problem.price.argmin())
+        fleet.add_nodes(smallest, np.array([1.0, 0.0]), 2)
+        add_whole_nodes(fleet, mix)
+
+    monkeypatch.setattr(search, "add_whole_nodes", add_poor_nodes_first)
+    fleet = cheapest_fleet(Demand(sizes, counts, alloc, price))
+
+    assert not any(bundle.type_index == 0 and bundle.copies > 1 for bundle in fleet)
+    assert sum(bundle.counts * bundle.copies for bundle in fleet).tolist() == counts.tolist()

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.types import Ints
+from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.fleet.beam_search import beam_search
 from dovetail.core.scheduling.fleet.column_generation import ColumnGeneration
 from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_small
 from dovetail.core.scheduling.fleet.lp_relaxation import FluidProgram, FluidRelaxation
-from dovetail.core.scheduling.fleet.problem import Bundle, Demand, FleetProblem, compile_demand
+from dovetail.core.scheduling.fleet.problem import Bundle, Demand, FleetProblem, compile_demand, total_value
 from dovetail.core.scheduling.fleet.rounding import Fleet, add_remaining_nodes, add_whole_nodes, pack_by_class
 from dovetail.core.scheduling.plan_cost import get_node_penalty, is_better
 
@@ -33,6 +33,8 @@ _IMPROVED = 0.999
 _FEW_CLASSES, _MAX_ROUNDS = 24, 32
 # Fleets of at least so many nodes (in the relaxation) are searched with a penalty per node.
 _MANY_NODES = 8
+# Nodes of a fleet that are searched again together: at most so many, of so little value.
+_MAX_REPACKED, _POOR_YIELD = 4, 0.95
 
 
 def cheapest_fleet(demand: Demand) -> list[Bundle]:
@@ -147,8 +149,40 @@ def _pack_classes(problem: FleetProblem, relaxation: FluidRelaxation, effort: in
         # More rounds are affordable for few classes, and needed where rules divide the types.
         may_improve = is_improved and has_few_classes and rounds < _MAX_ROUNDS
         if not may_improve or best.cost <= _GOOD_AFTER_COLUMNS * relaxation.bound:
-            return best
+            return _repack_poor_nodes(best, mix.values) if has_few_classes else best
         rounds *= 2
+
+
+def _repack_poor_nodes(fleet: Fleet, values: Floats) -> Fleet:
+    """Return the fleet with its least valuable nodes searched again, if that is cheaper.
+
+    Rounding adds nodes one after the other; the last ones may be better together.
+    """
+    problem = fleet.problem
+    rows, price = np.array(fleet.counts), problem.price[fleet.types]
+    yields = total_value(rows, values) / price
+    removed, nodes = [], 0
+    for row in np.argsort(yields, kind="stable").tolist():
+        copies = min(fleet.copies[row], _MAX_REPACKED - nodes)
+        if copies < 1 or yields[row] > _POOR_YIELD:
+            break
+        removed.append((row, copies))
+        nodes += copies
+    if nodes < 2:
+        return fleet
+    pods = np.sum([rows[row] * copies for row, copies in removed], axis=0)
+    found = beam_search(problem, pods, values)
+    before = sum(float(price[row]) * copies for row, copies in removed)
+    if sum(float(problem.price[type_index]) for type_index, _ in found) >= before * _IMPROVED:
+        return fleet
+    fewer = dict(removed)
+    repacked = Fleet(problem, problem.counts)
+    for row, copies in enumerate(fleet.copies):
+        if copies > fewer.get(row, 0):
+            repacked.add_nodes(fleet.types[row], rows[row], copies - fewer.get(row, 0))
+    for type_index, counts in found:
+        repacked.add_nodes(type_index, counts, 1)
+    return repacked
 
 
 def _cheaper(best: Fleet, other: Fleet) -> Fleet:
