@@ -11,6 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* As in native.py: changes with each function that is added or changed. */
+#define VERSION 2
+
 /* Arrays of one call; views are released together. */
 #define MAX_ARRAYS 32
 
@@ -830,8 +833,19 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static int add_version(PyObject *module)
+{
+    return PyModule_AddIntConstant(module, "VERSION", VERSION);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_version},
+    {0, NULL},
+};
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "_kernel", .m_doc = "Inner loops of the solver.", .m_methods = methods,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__kernel(void)

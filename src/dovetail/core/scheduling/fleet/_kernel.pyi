@@ -2,6 +2,8 @@ from dovetail.core.scheduling.arrays.types import Floats, Ints
 
 Shape = tuple[int, int, int]
 
+VERSION: int
+
 def fill(
     shape: Shape,
     sizes: Floats,

@@ -7,12 +7,8 @@ in C, and is used where it was built; results are equal to the last bit.
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.native import kernel as _kernel
 from dovetail.core.scheduling.fleet.problem import FleetProblem, whole_pods
-
-try:
-    from dovetail.core.scheduling.fleet import _kernel
-except ImportError:  # Not built: there was no C compiler.
-    _kernel = None  # type: ignore[assignment]
 
 # Above, the K × K swaps cost more than they bring.
 _MAX_SWAPPED_CLASSES = 96

@@ -5,11 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
-
-try:
-    from dovetail.core.scheduling.fleet import _kernel
-except ImportError:  # Not built: there was no C compiler.
-    _kernel = None  # type: ignore[assignment]
+from dovetail.core.scheduling.fleet.native import kernel as _kernel
 
 # Types compared in one array operation.
 _CHUNK = 64

@@ -7,13 +7,9 @@ import numpy as np
 from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.fleet.native import kernel as _kernel
 from dovetail.core.scheduling.placement.state import PlacementState
 from dovetail.model.settings import MinValuesPolicy
-
-try:
-    from dovetail.core.scheduling.fleet import _kernel
-except ImportError:  # Not built: there was no C compiler.
-    _kernel = None  # type: ignore[assignment]
 
 _MORE_PODS_BONUS = 1e-9
 """USD per hour and pod: of equal prices per pod, the type with more pods wins."""

@@ -26,15 +26,11 @@ from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.constraints.daemonsets import DaemonSetOverhead
 from dovetail.core.scheduling.constraints.topology import Topology, no_pods_on
+from dovetail.core.scheduling.fleet.native import kernel as _kernel
 from dovetail.core.scheduling.pods.watched_labels import watched_labels
 from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.taints import Taint, find_untolerated_taint
 from dovetail.model.node import Node
-
-try:
-    from dovetail.core.scheduling.fleet import _kernel
-except ImportError:  # Not built: there was no C compiler.
-    _kernel = None  # type: ignore[assignment]
 
 _MIN_SIZE = 64
 """Columns allocated at least."""

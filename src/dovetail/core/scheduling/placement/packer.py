@@ -19,14 +19,10 @@ from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.constraints.topology import RuleKind
+from dovetail.core.scheduling.fleet.native import kernel as _kernel
 from dovetail.core.scheduling.placement.new_claims import ClaimOpener
 from dovetail.core.scheduling.placement.state import PlacementState
 from dovetail.core.scheduling.placement.upsize import Upsizer
-
-try:
-    from dovetail.core.scheduling.fleet import _kernel
-except ImportError:  # Not built: there was no C compiler.
-    _kernel = None  # type: ignore[assignment]
 
 _MAX_PRICE_RATIO = 1.08
 """A class may not join a claim if narrowing makes the nominal type this much more

@@ -7,11 +7,7 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
 from dovetail.core.scheduling.arrays.types import Floats, Ints
-
-try:
-    from dovetail.core.scheduling.fleet import _kernel
-except ImportError:  # Not built: there was no C compiler.
-    _kernel = None  # type: ignore[assignment]
+from dovetail.core.scheduling.fleet.native import kernel as _kernel
 
 _MAX_WIDTH = 64
 """Types compared per load and step; steps grow from 1 because most loads fit early."""

@@ -9,13 +9,9 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.fleet.native import kernel as _kernel
 from dovetail.core.scheduling.placement.price_index import JoinedPriceIndex, PriceIndexes
 from dovetail.core.scheduling.placement.state import PlacementState
-
-try:
-    from dovetail.core.scheduling.fleet import _kernel
-except ImportError:  # Not built: there was no C compiler.
-    _kernel = None  # type: ignore[assignment]
 
 _FINITE = 1e18
 """USD per hour above every real price; infinite prices are never accepted."""
