@@ -207,7 +207,7 @@ def _find_displaced(placer: Placer) -> list[PodClass]:
 
 
 def _placement_order(placer: Placer, shares: Mapping[int, float], *, by_size: bool = False) -> list[PodClass]:
-    """Return the classes in placement order; ``shares`` are those of ``request_shares``.
+    """Return the classes in placement order, by the shares of ``request_shares``.
 
     1. Retried pods last: they must not take the time of others.
     2. Classes with affinity to other classes last: the others must have nodes.

@@ -1,4 +1,4 @@
-"""The compiled kernel: ``kernel`` is None if it was not built, or not from this version.
+"""The compiled kernel: None if it was not built, or not from this version.
 
 A library in the tree may be older than ``_kernel.c``; it would lack functions. ``make kernel``
 builds it again.

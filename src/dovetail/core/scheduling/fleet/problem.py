@@ -193,10 +193,10 @@ def useful_types(
 def _pareto_front(room: Floats, admission: Ints, includes: Bools) -> Ints:
     """Return the rows of ``room`` (cheapest first) that no earlier row dominates."""
     if _kernel is not None:
-        found = np.empty(len(room), dtype=np.int64)
+        kept = np.empty(len(room), dtype=np.int64)
         shape = (*room.shape, len(includes))
-        kept = _kernel.pareto_front(shape, room, admission, includes.astype(np.int64).ravel(), found)
-        return found[:kept]
+        count = _kernel.pareto_front(shape, room, admission, includes.astype(np.int64).ravel(), kept)
+        return kept[:count]
     front: Ints = np.zeros(0, dtype=np.int64)
     for start in range(0, len(room), _CHUNK):
         block = np.arange(start, min(start + _CHUNK, len(room)))

@@ -154,7 +154,7 @@ def _pack_classes(problem: FleetProblem, relaxation: FluidRelaxation, effort: in
 
 
 def _repack_poor_nodes(fleet: Fleet, values: Floats) -> Fleet:
-    """Return the fleet with its least valuable nodes searched again, if that is cheaper.
+    """Return the fleet with its poorest nodes searched again, if that is cheaper.
 
     Rounding adds nodes one after the other; the last ones may be better together.
     """
@@ -171,16 +171,16 @@ def _repack_poor_nodes(fleet: Fleet, values: Floats) -> Fleet:
     if nodes < 2:
         return fleet
     pods = np.sum([rows[row] * copies for row, copies in removed], axis=0)
-    found = beam_search(problem, pods, values)
+    new_nodes = beam_search(problem, pods, values)
     before = sum(float(price[row]) * copies for row, copies in removed)
-    if sum(float(problem.price[type_index]) for type_index, _ in found) >= before * _IMPROVED:
+    if sum(float(problem.price[type_index]) for type_index, _ in new_nodes) >= before * _IMPROVED:
         return fleet
     fewer = dict(removed)
     repacked = Fleet(problem, problem.counts)
     for row, copies in enumerate(fleet.copies):
         if copies > fewer.get(row, 0):
             repacked.add_nodes(fleet.types[row], rows[row], copies - fewer.get(row, 0))
-    for type_index, counts in found:
+    for type_index, counts in new_nodes:
         repacked.add_nodes(type_index, counts, 1)
     return repacked
 

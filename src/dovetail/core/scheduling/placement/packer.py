@@ -183,7 +183,7 @@ class Packer:
         max_ratio = np.inf if placement.fewest_nodes else _MAX_PRICE_RATIO
         while True:
             targets = space.transition_row(constraint)
-            found = _kernel.first_fit(
+            used = _kernel.first_fit(
                 (len(nodes.claim_state), len(targets), *space.cost.shape),
                 scan,
                 max_ratio,
@@ -197,23 +197,24 @@ class Packer:
                 pods,
                 after,
             )
-            if found >= 0:
+            if used >= 0:
                 break
             # The target of a claim state is not known yet.
-            state = -1 - found
+            state = -1 - used
             target = space.narrow(state, constraint)
             space.transition_row(constraint)[state] = target
-        if not found:
+        if not used:
             return 0
-        nodes.claim_state[claims[:found]] = after[:found]
-        placed = int(pods[:found].sum())
-        if placed == count or not self._is_near(int(claims[found - 1]), count):
-            placement.cursor = int(claims[found - 1])
-        if found <= _FEW_PODS:
-            for claim, added in zip(claims[:found].tolist(), pods[:found].tolist(), strict=True):
-                placement.place_on_claim(compiled, claim, added)
+        chosen, added = claims[:used].tolist(), pods[:used].tolist()
+        placed: int = sum(added)
+        if placed == count or not self._is_near(chosen[-1], count):
+            placement.cursor = chosen[-1]
+        nodes.claim_state[claims[:used]] = after[:used]
+        if used <= _FEW_PODS:
+            for claim, pods_added in zip(chosen, added, strict=True):
+                placement.place_on_claim(compiled, claim, pods_added)
         else:
-            placement.place(compiled, claims[:found], pods[:found])
+            placement.place(compiled, claims[:used], pods[:used])
         return placed
 
     def _is_near(self, claim: int, count: int) -> bool:

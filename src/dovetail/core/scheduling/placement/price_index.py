@@ -150,9 +150,10 @@ class JoinedPriceIndex:
         steps: Floats,
         limit: float,
     ) -> tuple[Floats, Ints, Floats]:
-        """Return [claims]: best number of pods to add, position of the type, extra price per pod.
+        """Return [claims]: best number of pods to add, position of its type, price.
 
-        By the compiled kernel; the same as ``Upsizer._best_steps`` without limits.
+        The price is the extra price per pod. By the compiled kernel; the same as
+        ``Upsizer._best_steps`` without limits.
         """
         pods, extra = np.empty((2, len(claims)))
         positions = np.empty(len(claims), dtype=np.int64)

@@ -109,10 +109,10 @@ class Upsizer:
             pods, positions, extra = self._best_steps(
                 compiled, claims, states, price_index, part_of, max_pods, old_price, count, limit
             )
-        affordable = (extra <= min(limit, _FINITE)).nonzero()[0]
-        if not len(affordable):
+        within_limit = (extra <= min(limit, _FINITE)).nonzero()[0]
+        if not len(within_limit):
             return 0
-        chosen = affordable[extra[affordable].argsort(kind="stable")]  # ties: lower index first
+        chosen = within_limit[extra[within_limit].argsort(kind="stable")]  # ties: lower index first
         # Stop at the claim with which ``count`` is reached; it takes only the rest.
         possible = pods[chosen]
         added_before = possible.cumsum() - possible
@@ -140,9 +140,9 @@ class Upsizer:
         count: int,
         limit: float,
     ) -> tuple[Floats, Ints, Floats]:
-        """Return [claims]: pods of the best step, position of its type, extra price per pod.
+        """Return [claims]: pods of the best step, position of its type, price.
 
-        The extra price is infinite where no step is possible.
+        The price is the extra price per pod; infinite where no step is possible.
         """
         nodes, steps = self._placement.nodes, _steps(count)
         pods = np.minimum(max_pods[:, None], steps[None, :])  # [claims, steps]
