@@ -43,6 +43,10 @@ class SteadyCluster:
         self._events = 0
 
     @property
+    def cluster(self) -> SimulatedCluster:
+        return self._cluster
+
+    @property
     def nodes(self) -> int:
         return self._cluster.ec2.billing.instance_count
 

@@ -37,6 +37,7 @@ from dovetail.simulator.controllermanager.manager import start_controller_manage
 from dovetail.simulator.ec2.account import Ec2Account
 from dovetail.simulator.ec2.billing import LaunchRecord
 from dovetail.simulator.environment import SeededRandomSource, SimulatedLog, SimulatedMetrics
+from dovetail.simulator.fork.changes import LAST_APPLIED, find_field_manager
 from dovetail.simulator.fork.report import ForkReport
 from dovetail.simulator.fork.restore import Fork
 from dovetail.simulator.instance import BootedInstance
@@ -51,7 +52,6 @@ from dovetail.simulator.storage.pv_binder import PersistentVolumeBinder
 
 START: Final = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 FIELD_MANAGER: Final = "scenario"
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class SimulatedCluster:
@@ -200,7 +200,10 @@ class SimulatedCluster:
                 )
             # Users apply their own NodePools and node classes over these.
             applied = with_last_applied(obj) if resource.is_custom else obj
-            self.api.apply(resource, applied, namespace, manager=FIELD_MANAGER, force=True)
+            manager = FIELD_MANAGER
+            if self.fork is not None:
+                manager = find_field_manager(self.api, resource, obj, namespace, default=manager)
+            self.api.apply(resource, applied, namespace, manager=manager, force=True)
 
     def _start_operator(self) -> SimulatedOperator:
         return SimulatedOperator(

@@ -19,6 +19,9 @@ from dovetail.model.kube.conditions import is_true
 
 MAX_COMMANDS: Final = 20
 """Commands of one decision; the next decision follows at once, on a new context."""
+MAX_COLLISIONS: Final = 20
+"""Nodes of one decision whose pods would move to a node that another command uses. Each took a
+simulation, and on a cluster where all nodes have drifted most of them collide."""
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -43,11 +46,12 @@ def decide(method_input: MethodInput) -> Decision:
     over_budget: list[Candidate] = []
     keep_reasons: list[KeepReason] = []
     used_targets: set[str] = set()
+    collisions = 0
     for candidate in _sort_by_drift_time(method_input.candidates):
         if remaining.get(candidate.pool.name, 0) <= 0:
             over_budget.append(candidate)
             continue
-        if len(commands) >= MAX_COMMANDS:
+        if len(commands) >= MAX_COMMANDS or collisions >= MAX_COLLISIONS:
             break
         if not candidate.reschedulable_pods:
             result: Command | KeepReason = Command(candidates=(candidate,), saving=candidate.cost)
@@ -60,6 +64,7 @@ def decide(method_input: MethodInput) -> Decision:
             continue
         targets = {placement.node for placement in result.placements}
         if targets & used_targets:
+            collisions += 1
             continue
         used_targets |= targets
         remaining[candidate.pool.name] -= 1

@@ -23,6 +23,7 @@ from dovetail.simulator.apiserver.options import (
 from dovetail.simulator.apiserver.patch.json_patch import apply_json_patch, apply_merge_patch
 from dovetail.simulator.apiserver.patch.server_side_apply import FieldManager, apply_configuration
 from dovetail.simulator.apiserver.patch.strategic_merge import apply_strategic_merge_patch
+from dovetail.simulator.apiserver.pdb import PdbCounter
 from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object
 from dovetail.simulator.apiserver.storage.pagination import ObjectList, Paginator
 from dovetail.simulator.apiserver.storage.selectors import (
@@ -30,7 +31,7 @@ from dovetail.simulator.apiserver.storage.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
-from dovetail.simulator.apiserver.storage.store import Store, object_key
+from dovetail.simulator.apiserver.storage.store import Change, Store, object_key
 from dovetail.simulator.apiserver.storage.watch import (
     EventType,
     Watch,
@@ -58,7 +59,8 @@ class ApiServer:
 
     def __init__(self, *, now: Callable[[], datetime], watch_cache_size: int = 10_000) -> None:
         self._broadcaster = WatchBroadcaster()
-        self._store = Store(on_change=self._broadcaster.publish, now=now, watch_cache_size=watch_cache_size)
+        self._store = Store(on_change=self._handle_change, now=now, watch_cache_size=watch_cache_size)
+        self._pdb_counter = PdbCounter(self._store)
         self._deleter = Deleter(self._store, now=now)
         self._writer = Writer(self._store, self._deleter, now=now)
         self._paginator = Paginator()
@@ -235,7 +237,7 @@ class ApiServer:
     def evict(self, name: str, namespace: str, *, options: DeleteOptions = _DEFAULT_DELETE_OPTIONS) -> None:
         """Evict a pod; TooManyRequests if its PodDisruptionBudget forbids it now."""
         pod = self._find(PODS, name, namespace)
-        evict_pod(self._store, self._writer, self._deleter, pod, options)
+        evict_pod(self._store, self._writer, self._deleter, pod, options, pdb_counter=self._pdb_counter)
 
     def bind(self, name: str, namespace: str, binding: Mapping[str, Any]) -> Object:
         """Bind a pod to the node in ``binding["target"]["name"]``."""
@@ -295,6 +297,10 @@ class ApiServer:
     def compact(self) -> None:
         """Compact the history: watches from an older resourceVersion get Gone."""
         self._store.compact(self._store.revision)
+
+    def _handle_change(self, resource: Resource, change: Change) -> None:
+        self._pdb_counter.handle_change(resource, change)
+        self._broadcaster.publish(resource, change)
 
     def _find(self, resource: Resource, name: str, namespace: str) -> Object:
         obj = self._store.get(resource, (namespace if resource.namespaced else "", name))

@@ -9,7 +9,7 @@ from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS
 from dovetail.ports.kube_errors import BadRequest, Conflict, InternalError, Invalid, TooManyRequests
 from dovetail.simulator.apiserver.delete import Deleter, check_preconditions
 from dovetail.simulator.apiserver.options import DeleteOptions
-from dovetail.simulator.apiserver.pdb import compute_pdb_status, is_ready, pdbs_for_pod
+from dovetail.simulator.apiserver.pdb import PdbCounter, is_ready, pdbs_for_pod
 from dovetail.simulator.apiserver.storage.frozen_object import Object, freeze, get_field
 from dovetail.simulator.apiserver.storage.selectors import format_label_selector
 from dovetail.simulator.apiserver.storage.store import Store
@@ -92,7 +92,15 @@ def bind_pod(writer: Writer, pod: Object, binding: Mapping[str, Any]) -> Object:
     )
 
 
-def evict_pod(store: Store, writer: Writer, deleter: Deleter, pod: Object, options: DeleteOptions) -> None:
+def evict_pod(
+    store: Store,
+    writer: Writer,
+    deleter: Deleter,
+    pod: Object,
+    options: DeleteOptions,
+    *,
+    pdb_counter: PdbCounter,
+) -> None:
     """Delete a pod, or raise TooManyRequests if its PodDisruptionBudget forbids it.
 
     Allowed disruptions are computed from the pods and not read from the budget's
@@ -100,7 +108,7 @@ def evict_pod(store: Store, writer: Writer, deleter: Deleter, pod: Object, optio
     """
     check_preconditions(PODS, pod, options)
     if not _is_exempt_from_pdb(pod):
-        _consume_disruption(store, writer, pod, dry_run=options.dry_run)
+        _consume_disruption(store, writer, pod, pdb_counter, dry_run=options.dry_run)
     if not options.dry_run and not pod["metadata"].get("deletionTimestamp"):
         condition = {
             "type": "DisruptionTarget",
@@ -120,7 +128,9 @@ def _is_exempt_from_pdb(pod: Object) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) or phase in ("Pending", "Succeeded", "Failed")
 
 
-def _consume_disruption(store: Store, writer: Writer, pod: Object, *, dry_run: bool) -> None:
+def _consume_disruption(
+    store: Store, writer: Writer, pod: Object, pdb_counter: PdbCounter, *, dry_run: bool
+) -> None:
     pdbs = pdbs_for_pod(store, pod)
     if len(pdbs) > 1:
         raise InternalError(
@@ -129,7 +139,7 @@ def _consume_disruption(store: Store, writer: Writer, pod: Object, *, dry_run: b
     if not pdbs:
         return
     (pdb,) = pdbs
-    counts = compute_pdb_status(store, pdb)
+    counts = pdb_counter.get_status(pdb)
     if not is_ready(pod):
         policy = get_field(pdb, "spec", "unhealthyPodEvictionPolicy")
         is_pdb_met = counts.desired > 0 and counts.healthy >= counts.desired

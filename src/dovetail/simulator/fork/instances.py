@@ -1,15 +1,12 @@
 """Instances behind nodes and NodeClaims: type, zone, capacity type, age and price."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from dovetail.codec.fields import DecodeContext, Field
-from dovetail.codec.karpenter.nodeclaims import decode_nodeclaim
-from dovetail.codec.kube.nodes import decode_node
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.core.instancetypes.discounts import Discounts
 from dovetail.core.instancetypes.launch_choices import LaunchChoice
@@ -41,13 +38,6 @@ _FARGATE_GIB: Final = 0.004445
 _CAPACITY_TYPE_LABELS: Final = (label_keys.CAPACITY_TYPE, "eks.amazonaws.com/capacityType")
 _CLAIM_DRIFT: Final = "Drifted"
 _PROVIDER_ID: Final = re.compile(r"^aws:///(?P<zone>[^/]+)/(?P<id>.+)$")
-
-
-class Priced(msgspec.Struct, frozen=True):
-    """Instance type and offering of a node."""
-
-    choice: LaunchChoice
-    known: bool
 
 
 class InstancePrices:
@@ -153,23 +143,6 @@ def price_fargate(node: NodeObject) -> float:
     """Return USD per hour of a Fargate node, by its capacity, at the prices of us-east-1."""
     cpu, memory = node.capacity.get(CPU, 0) / 1000, node.capacity.get(MEMORY, 0) / 2**30
     return round(cpu * _FARGATE_CPU + memory * _FARGATE_GIB, 6)
-
-
-def decode(decoder: Callable[[Field], Any], obj: Mapping[str, Any]) -> Any:
-    """Decode an object of a live cluster; wrong fields get defaults."""
-    return decoder(Field(obj, DecodeContext(strict=False)))
-
-
-def decode_recorded_node(obj: Mapping[str, Any]) -> NodeObject:
-    """Decode a Node."""
-    node: NodeObject = decode(decode_node, obj)
-    return node
-
-
-def decode_recorded_claim(obj: Mapping[str, Any]) -> NodeClaim:
-    """Decode a NodeClaim."""
-    claim: NodeClaim = decode(decode_nodeclaim, obj)
-    return claim
 
 
 def booted_from(node: NodeObject) -> BootedInstance:

@@ -25,8 +25,13 @@ _NOT_LOADED: Final = frozenset(
 )
 """Kinds that the simulation does not read, or writes itself."""
 _DROPPED: Final = ("resourceVersion", "selfLink")
-_DROPPED_OF_PODS: Final = (*_DROPPED, "managedFields")
-"""Nobody applies a pod; its managedFields would take more memory than its spec."""
+_APPLIED: Final = frozenset(
+    {kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_OVERLAYS, kinds.CAPACITY_BUFFERS}
+    | {kinds.DEPLOYMENTS, kinds.STATEFUL_SETS, kinds.DAEMON_SETS, kinds.JOBS, kinds.CRON_JOBS}
+    | {kinds.POD_DISRUPTION_BUDGETS}
+)
+"""Kinds that users apply. Their managedFields tell which fields a changed file removes; those of
+other kinds would only cost memory and time."""
 _POD_ANNOTATIONS_DROPPED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -49,9 +54,10 @@ class Records:
     def put(self, resource: Resource, obj: Mapping[str, Any]) -> Object:
         """Add or replace an object; fields that every stored object has are completed."""
         meta = dict(obj["metadata"])
-        dropped = _DROPPED_OF_PODS if resource is PODS else _DROPPED
-        for name in dropped:
+        for name in _DROPPED:
             meta.pop(name, None)
+        if resource not in _APPLIED or not _was_applied(meta):
+            meta.pop("managedFields", None)
         if resource.namespaced:
             meta["namespace"] = meta.get("namespace") or "default"
         else:
@@ -132,6 +138,14 @@ def read_records(objects: Iterable[Mapping[str, Any]], *, now: datetime, report:
         report.note(f"{count:,} × {kind} not used: the simulated API server does not serve the kind")
     _add_namespaces(records)
     return records
+
+
+def _was_applied(meta: Mapping[str, Any]) -> bool:
+    """Return True if somebody applied an object server-side."""
+    entries = meta.get("managedFields")
+    return isinstance(entries, list) and any(
+        isinstance(entry, dict) and entry.get("operation") == "Apply" for entry in entries
+    )
 
 
 def _add_namespaces(records: Records) -> None:

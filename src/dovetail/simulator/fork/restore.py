@@ -37,12 +37,11 @@ from dovetail.simulator.ec2.account import Ec2Account
 from dovetail.simulator.ec2.billing import LaunchRecord
 from dovetail.simulator.ec2.nodeclass_resolver import AccountNetwork, RecordedNodeClass, resolve_nodeclass
 from dovetail.simulator.fork.calibration import Calibration, calibrate
+from dovetail.simulator.fork.claims import rebuild_claims
+from dovetail.simulator.fork.decoding import decode, decode_recorded_claim, decode_recorded_node
 from dovetail.simulator.fork.instances import (
     InstancePrices,
     booted_from,
-    decode,
-    decode_recorded_claim,
-    decode_recorded_node,
     is_fargate,
     launch_record,
     managed_instance,
@@ -76,12 +75,15 @@ class Fork:
         region: str = "",
         missing: Iterable[str] = (),
     ) -> None:
-        """Raise ``DovetailError`` only if there are no nodes or no such region."""
+        """Raise ``DovetailError`` only if the catalogue lacks a ``region`` that is named."""
         self._notes = ReportBuilder()
         for sentence in missing:
             self._notes.note(sentence)
         self._records = read_records(objects, now=now, report=self._notes)
+        rebuild_claims(self._records, self._notes)
         prepare_workloads(self._records, self._notes)
+        if not self._records[PODS]:
+            self._notes.note("no pods were recorded: every node looks empty, and most will be deleted")
         self.calibration: Calibration = calibrate(self._records)
         self._nodes = {name: decode_recorded_node(obj) for (_, name), obj in self._records[NODES].items()}
         self._claims = {

@@ -1,0 +1,132 @@
+"""Measure a fork: roll a new AMI under a budget of 10 % through a recorded cluster.
+
+One JSON line per case: CPU seconds and memory from the objects to the last replaced node.
+``python -m bench.preview`` runs all cases.
+"""
+
+import argparse
+import cProfile
+import gc
+import json
+import pstats
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.memory import peak_kib
+from bench.recorded_cluster import record_cluster
+from dovetail.data.bundled import bundled_catalog, bundled_prices
+from dovetail.host.gc import reduce_collections
+from dovetail.model.karpenter.condition_types import DRIFTED
+from dovetail.ports.api_resources import NODE_CLAIMS
+from dovetail.simulator.apiserver.conditions import is_condition_true
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.scenario.model import NewImages
+from dovetail.simulator.scenario_actions import perform
+
+CASES = [(300, 6_000), (2_000, 50_000)]
+"""Nodes and pods."""
+LIMIT = timedelta(hours=24)
+STEP = timedelta(minutes=1)
+SEED = 42
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the selected cases; exit code 1 if a roll-out does not end."""
+    parser = argparse.ArgumentParser(prog="python -m bench.preview", description=__doc__)
+    parser.add_argument("--nodes", type=int, help="about this number; all cases by default")
+    parser.add_argument("--pods", type=int, help="by default 20 per node")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--policy", default="WhenEmptyOrUnderutilized", help="consolidationPolicy")
+    parser.add_argument("--record", metavar="FILE", help="only write the dump")
+    parser.add_argument("--dump", metavar="FILE", help="a dump written by --record")
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.nodes is None and options.dump is None:
+        failed = 0
+        for nodes, pods in CASES:
+            # In a separate process, so that peak memory is that of one case.
+            command = [sys.executable, "-m", "bench.preview", "--nodes", str(nodes), "--pods", str(pods)]
+            command += ["--seed", str(options.seed), "--policy", options.policy]
+            failed |= subprocess.run(command, check=False).returncode  # noqa: S603
+        return failed
+    reduce_collections()  # As in every command.
+    if options.dump is None:
+        file = Path(options.record or f"/tmp/dovetail-preview-{options.nodes}.json")  # noqa: S108
+        pods = options.pods or 20 * options.nodes
+        # The cluster that the dump is taken of must not count.
+        script = ["--nodes", str(options.nodes), "--pods", str(pods), "--seed", str(options.seed)]
+        if options.record is None:
+            command = [sys.executable, "-m", "bench.preview", *script, "--policy", options.policy]
+            subprocess.run([*command, "--record", str(file)], check=True)  # noqa: S603
+        else:
+            objects, now = record_cluster(
+                nodes=options.nodes, pods=pods, seed=options.seed, policy=options.policy
+            )
+            file.write_bytes(msgspec.json.encode({"now": now, "items": objects}))
+            return 0
+    else:
+        file = Path(options.dump)
+    return _case(file, profile=options.profile)
+
+
+def _case(file: Path, *, profile: bool) -> int:
+    from datetime import datetime
+
+    class Dump(msgspec.Struct):
+        now: datetime
+        items: list[dict[str, Any]]
+
+    dump = msgspec.json.decode(file.read_bytes(), type=Dump)
+    dump_mib = peak_kib() / 1024
+    gc.collect()
+    profiler = cProfile.Profile()
+    if profile:
+        profiler.enable()
+    started, began = time.process_time(), time.perf_counter()
+    cluster = SimulatedCluster.from_snapshot(
+        dump.items, now=dump.now, catalog=bundled_catalog(), prices=bundled_prices()
+    )
+    dump.items.clear()
+    fork_seconds = time.process_time() - started
+    claims = {obj["metadata"]["name"] for obj in cluster.api.list(NODE_CLAIMS).items}
+    nodes = len(claims)
+    perform(NewImages(), cluster)
+    remaining = nodes
+    while remaining and cluster.clock.now() - dump.now < LIMIT:
+        cluster.clock.run(until=cluster.clock.now() + STEP)
+        current = cluster.api.list(NODE_CLAIMS).items
+        remaining = sum(
+            obj["metadata"]["name"] in claims or is_condition_true(obj, DRIFTED) for obj in current
+        )
+    seconds, elapsed = time.process_time() - started, time.perf_counter() - began
+    if profile:
+        profiler.disable()
+        stats = pstats.Stats(profiler, stream=sys.stderr)
+        stats.sort_stats("tottime").print_stats(45)
+        stats.sort_stats("cumulative").print_stats(70)
+    report = {
+        "nodes": nodes,
+        "pods": cluster.fork.pods if cluster.fork is not None else 0,
+        "fork_cpu_seconds": round(fork_seconds, 1),
+        "cpu_seconds": round(seconds, 1),
+        "wall_seconds": round(elapsed, 1),
+        "peak_mib": round(peak_kib() / 1024),
+        "dump_mib": round(dump_mib),
+        "virtual_minutes": round((cluster.clock.now() - dump.now).total_seconds() / 60),
+        "old_nodes_left": remaining,
+        "nodes_after": cluster.ec2.billing.instance_count,
+        "running": cluster.recorder.running,
+        "unsettled": cluster.recorder.unsettled,
+    }
+    print(json.dumps(report), flush=True)
+    return 1 if remaining else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
