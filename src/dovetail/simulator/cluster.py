@@ -170,7 +170,7 @@ class SimulatedCluster:
                 cloud=calibration.cloud,
                 kubelet=calibration.kubelet,
             ),
-            catalog=catalog,
+            catalog=fork.catalog,
             prices=prices,
             start=now,
             settings=settings,

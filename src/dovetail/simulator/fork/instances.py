@@ -13,7 +13,7 @@ from dovetail.core.instancetypes.launch_choices import LaunchChoice
 from dovetail.core.instancetypes.offerings import NO_PRICE
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.discounts import DiscountBook
-from dovetail.model.cloud.ec2_catalog import Catalog
+from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
@@ -121,6 +121,40 @@ class InstancePrices:
             ),
             offering=Offering(zone=zone, capacity_type=capacity_type, price=0.0),
         )
+
+
+def complete_catalog(
+    catalog: Catalog, region: str, instances: Iterable[tuple[Mapping[str, str], Resources]]
+) -> Catalog:
+    """Return the catalogue with the types and zones of running instances, by labels and capacity.
+
+    A running instance exists, whatever the catalogue says: its type is offered in its zone. New
+    types have no price, so that none is launched.
+    """
+    place = catalog.regions[region]
+    known = {facts.name for facts in catalog.instance_types}
+    zones, offered = dict(place.zones), dict(place.offered_zones)
+    added: dict[str, Ec2InstanceType] = {}
+    for labels, capacity in instances:
+        name, zone = labels.get(label_keys.INSTANCE_TYPE, ""), labels.get(label_keys.ZONE, "")
+        if not name or not zone or labels.get(label_keys.REGION, region) != region:
+            continue
+        zones.setdefault(zone, labels.get(label_keys.ZONE_ID, ""))
+        offered[name] = offered.get(name, frozenset()) | {zone}
+        if name not in known and name not in added:
+            added[name] = Ec2InstanceType(
+                name=name,
+                vcpus=max(1, capacity.get(CPU, 0) // 1000),
+                memory_mib=capacity.get(MEMORY, 0) >> 20,
+                architectures=("arm64",) if labels.get(label_keys.ARCH) == "arm64" else ("x86_64",),
+            )
+    if not added and offered == place.offered_zones and zones == place.zones:
+        return catalog
+    completed = msgspec.structs.replace(place, zones=FrozenDict(zones), offered_zones=FrozenDict(offered))
+    types = sorted((*catalog.instance_types, *added.values()), key=lambda facts: facts.name)
+    return msgspec.structs.replace(
+        catalog, instance_types=tuple(types), regions=FrozenDict({**catalog.regions, region: completed})
+    )
 
 
 def get_capacity_type(labels: Mapping[str, str]) -> str:

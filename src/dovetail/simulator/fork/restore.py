@@ -42,6 +42,7 @@ from dovetail.simulator.fork.decoding import decode, decode_recorded_claim, deco
 from dovetail.simulator.fork.instances import (
     InstancePrices,
     booted_from,
+    complete_catalog,
     is_fargate,
     launch_record,
     managed_instance,
@@ -89,7 +90,14 @@ class Fork:
         self._claims = {
             name: decode_recorded_claim(obj) for (_, name), obj in self._records[NODE_CLAIMS].items()
         }
-        self.region: Region = _find_region(catalog, region, self._nodes.values(), self._notes)
+        place = _find_region(catalog, region, self._nodes.values(), self._notes)
+        running = [
+            *((node.labels, node.capacity) for node in self._nodes.values()),
+            *((claim.labels, claim.capacity) for claim in self._claims.values()),
+        ]
+        self.catalog = complete_catalog(catalog, place.name, running)
+        """The catalogue, with all types that run."""
+        self.region: Region = self.catalog.regions[place.name]
         self.now = now
         names = [node.labels.get(label_keys.INSTANCE_TYPE, "") for node in self._nodes.values()]
         names += [claim.labels.get(label_keys.INSTANCE_TYPE, "") for claim in self._claims.values()]
