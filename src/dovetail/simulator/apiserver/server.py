@@ -105,6 +105,17 @@ class ApiServer:
         self._writer.reserve_uid(obj["metadata"]["uid"])
         return self._store.put(resource, obj, old=None)
 
+    def track_fields(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Track the field managers of an object that has none, from now on.
+
+        Otherwise its fields would belong to a manager from before the first apply, and no later
+        apply could remove them.
+        """
+        old = self._find(resource, name, namespace)
+        if not old["metadata"].get("managedFields"):
+            meta = {**old["metadata"], "managedFields": [_NO_FIELDS_ENTRY]}
+            self._store.put(resource, freeze_object({**old, "metadata": meta}), old=old)
+
     def update(
         self,
         resource: Resource,

@@ -1,6 +1,6 @@
 """Resolution of a node class: subnets, security groups, AMIs, instance profile."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final
@@ -74,17 +74,40 @@ class RecordedNodeClass(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(entry["id"] for entry in self.status.get("securityGroups") or ())
 
     def resolve(self, spec: Mapping[str, Any], simulated: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the status of the class now; changed selectors resolve as ``simulated``."""
+        """Return the status of the class now; changed selectors resolve as ``simulated``.
+
+        Changed subnet and security group selectors resolve to others than before, in the same
+        zones: tags of subnets are not known.
+        """
         status = dict(simulated)
-        for field, terms in _SELECTORS.items():
-            if field in self.status and all(spec.get(name) == self.spec.get(name) for name in terms):
-                status[field] = self.status[field]
-        images = _find_version(spec, self.status.get("amis") or ())
-        if images:
-            status["amis"] = images
-        if self.release and status.get("amis") is self.status.get("amis"):
+        same = {
+            field
+            for field, names in _SELECTORS.items()
+            if field in self.status and all(spec.get(name) == self.spec.get(name) for name in names)
+        }
+        if _pins_version(spec, self.status.get("amis") or ()):
+            same.add("amis")
+        status |= {field: self.status[field] for field in same}
+        if self.release and "amis" in same:
             status["amis"] = [_release_image(image, self.release) for image in self.status["amis"]]
+        if "subnets" in status and "subnets" not in same:
+            status["subnets"] = self._other_subnets(spec.get("subnetSelectorTerms") or (), status["subnets"])
+        if "securityGroups" in status and "securityGroups" not in same:
+            terms = spec.get("securityGroupSelectorTerms") or ()
+            ids = [term["id"] for term in terms if "id" in term] or [f"sg-0{hash_digits(str(terms))}"]
+            status["securityGroups"] = [{"id": group_id, "name": group_id} for group_id in ids]
         return status
+
+    def _other_subnets(
+        self, terms: Iterable[Mapping[str, Any]], simulated: list[dict[str, str]]
+    ) -> list[dict[str, str]]:
+        if any("id" in term for term in terms):
+            known = {subnet["id"]: subnet for subnet in self.status.get("subnets") or ()}
+            return [known.get(subnet["id"], subnet) for subnet in simulated]
+        by_zone = {subnet.get("zone", ""): subnet for subnet in self.status.get("subnets") or ()}
+        return [
+            {**subnet, "id": f"subnet-0{hash_digits(f'{zone}{terms}')}"} for zone, subnet in by_zone.items()
+        ] or simulated
 
 
 _SELECTORS: Final = {
@@ -97,14 +120,13 @@ _SELECTORS: Final = {
 """Field of the status → fields of the spec that it is resolved from."""
 
 
-def _find_version(spec: Mapping[str, Any], images: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the recorded images if an alias pins their version: ``al2023@v20260101``."""
+def _pins_version(spec: Mapping[str, Any], images: Collection[Mapping[str, Any]]) -> bool:
+    """Return True if an alias pins the version of these images: ``al2023@v20260101``."""
     for term in spec.get("amiSelectorTerms") or ():
         version = str(term.get("alias", "")).partition("@")[2]
         if version not in ("", "latest"):
-            named = [image for image in images if str(image.get("name", "")).endswith(version)]
-            return named if len(named) == len(list(images)) else []
-    return []
+            return bool(images) and all(str(image.get("name", "")).endswith(version) for image in images)
+    return False
 
 
 def _release_image(image: Mapping[str, Any], release: int) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def find_field_manager(
         return default
     before = _decode((meta.get("annotations") or {}).get(LAST_APPLIED, ""))
     if before is not None:
+        api.track_fields(resource, meta["name"], namespace)
         api.apply(resource, _without_header(before), namespace, manager=default, force=True)
         return default
     return managers[0] if managers and managers[0] else default
