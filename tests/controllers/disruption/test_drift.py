@@ -138,6 +138,33 @@ def test_pods_are_not_moved_to_another_drifted_node() -> None:
     assert len(env.replacements()) == 1
 
 
+def test_drifted_node_does_not_wait_for_a_node_that_is_starting() -> None:
+    env = an_environment(budgets=(Budget(nodes="100%"),))
+    add_drifted_node(env)
+    env.add_app_pod("web", cpu="3")
+    env.start()
+    add_drifted_node(env, "second", claim="second", minutes_ago=1)
+    env.add_app_pod("small", node="second", cpu="100m")
+
+    env.wait(60)
+
+    assert sorted(env.disrupted_nodes()) == ["node", "second"]
+    assert len(env.replacements()) == 2
+
+
+def test_two_drifted_nodes_of_one_decision_use_different_nodes() -> None:
+    env = an_environment(budgets=(Budget(nodes="100%"),))
+    env.add_node("free", claim="free")
+    for name in ("first", "second"):
+        add_drifted_node(env, name, claim=name)
+        env.add_app_pod(f"web-{name}", node=name, cpu="100m")
+
+    env.start()
+
+    assert sorted(env.disrupted_nodes()) == ["first", "second"]
+    assert len(env.replacements()) == 1
+
+
 def test_drifted_node_may_need_several_replacements() -> None:
     env = an_environment()
     add_drifted_node(env)

@@ -218,9 +218,10 @@ def _get_node_blocker(
 
 def _may_be_blocked_by_pods(state: StateNode, context: CandidateContext) -> bool:
     """Return False if no pod can block: pods of a group have the same PodDisruptionBudgets."""
-    return state.may_have_protected_pods or any(
-        context.get_pdbs(group.pods[0]) for group in state.pod_groups or ()
-    )
+    if state.may_have_protected_pods:
+        return True
+    budgets = (context.get_pdbs(group.pods[0]) for group in state.pod_groups or ())
+    return any(len(pdbs) > 1 or (pdbs and pdbs[0].disruptions_allowed <= 0) for pdbs in budgets)
 
 
 def _find_blocking_pod(pods: Iterable[Pod], context: CandidateContext) -> tuple[str, Blocker] | None:

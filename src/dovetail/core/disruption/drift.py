@@ -3,7 +3,7 @@
 Nodes of static NodePools have a method of their own: they are replaced one for one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,9 +19,6 @@ from dovetail.model.kube.conditions import is_true
 
 MAX_COMMANDS: Final = 20
 """Commands of one decision; the next decision follows at once, on a new context."""
-MAX_COLLISIONS: Final = 20
-"""Nodes of one decision whose pods would move to a node that another command uses. Each took a
-simulation, and on a cluster where all nodes have drifted most of them collide."""
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -38,7 +35,9 @@ def decide(method_input: MethodInput) -> Decision:
     Each node is a command of its own, so that a node without a replacement does
     not block others. Within one decision no two commands place pods on the same
     existing node: each simulation ignores the other commands. No pod moves to a
-    node that has drifted too, because it would have to move again.
+    node that has drifted too, because it would have to move again, nor to one that
+    is still starting: the command would have to wait for it, and budgets, not the
+    start of nodes, limit a roll-out.
     """
     remaining = dict(method_input.allowed_disruptions)
     simulation: SchedulingSimulation | None = None
@@ -46,35 +45,32 @@ def decide(method_input: MethodInput) -> Decision:
     over_budget: list[Candidate] = []
     keep_reasons: list[KeepReason] = []
     used_targets: set[str] = set()
-    collisions = 0
     for candidate in _sort_by_drift_time(method_input.candidates):
         if remaining.get(candidate.pool.name, 0) <= 0:
             over_budget.append(candidate)
             continue
-        if len(commands) >= MAX_COMMANDS or collisions >= MAX_COLLISIONS:
+        if len(commands) >= MAX_COMMANDS:
             break
         if not candidate.reschedulable_pods:
             result: Command | KeepReason = Command(candidates=(candidate,), saving=candidate.cost)
         else:
             # Compiling a simulation is expensive: only when a node has pods.
             simulation = simulation or _create_simulation(method_input)
-            result = _simulate_replacement(candidate, simulation)
+            result = _simulate_replacement(candidate, simulation, used_targets)
         if isinstance(result, KeepReason):
             keep_reasons.append(result)
             continue
-        targets = {placement.node for placement in result.placements}
-        if targets & used_targets:
-            collisions += 1
-            continue
-        used_targets |= targets
+        used_targets.update(placement.node for placement in result.placements)
         remaining[candidate.pool.name] -= 1
         commands.append(result)
     return Decision(tuple(commands), tuple(over_budget), tuple(keep_reasons))
 
 
 def _create_simulation(method_input: MethodInput) -> SchedulingSimulation:
-    drifted = frozenset(candidate.name for candidate in method_input.candidates)
-    context = replace(method_input.required_context, excluded_targets=drifted)
+    context = method_input.required_context
+    excluded = {candidate.name for candidate in method_input.candidates}
+    excluded.update(node.name for node in context.snapshot.nodes if not node.initialized)
+    context = replace(context, excluded_targets=frozenset(excluded))
     return SchedulingSimulation(context, method_input.scheduling)
 
 
@@ -88,8 +84,10 @@ def _sort_by_drift_time(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=rank)
 
 
-def _simulate_replacement(candidate: Candidate, simulation: SchedulingSimulation) -> Command | KeepReason:
-    outcome = simulation.simulate_removal([candidate.name])
+def _simulate_replacement(
+    candidate: Candidate, simulation: SchedulingSimulation, used_targets: Collection[str]
+) -> Command | KeepReason:
+    outcome = simulation.simulate_removal([candidate.name], excluded=used_targets)
     message = outcome.blocked_reason
     if message:
         return KeepReason(node=candidate.name, price=candidate.price, code="no-place", message=message)

@@ -1,6 +1,6 @@
 """Pods to schedule, and specs that no node can satisfy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,7 +10,7 @@ from dovetail.core.pod.eligibility import is_currently_reschedulable, is_resched
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod, PodSpec
-from dovetail.model.kube.pod_groups import PodGroup
+from dovetail.model.kube.pod_groups import EquivalenceKey, PodGroup
 from dovetail.model.kube.requirements import NUMERIC_OPERATORS, Operator, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.kube.workloads import PodDisruptionBudget
@@ -41,6 +41,12 @@ def find_pods_to_schedule(snapshot: ClusterSnapshot) -> list[Pod]:
 def reschedulable_pod_filter(snapshot: ClusterSnapshot) -> Callable[[Pod], bool]:
     """Return the predicate "will be rescheduled when its node is deleted"."""
     now = snapshot.now or _FAR_FUTURE
+    get_budgets = _budget_lookup(snapshot)
+    return lambda pod: is_currently_reschedulable(pod, get_budgets(pod), now)
+
+
+def _budget_lookup(snapshot: ClusterSnapshot) -> Callable[[Pod], Sequence[PodDisruptionBudget]]:
+    """Return a function from pod to its PodDisruptionBudgets."""
     budgets: dict[str, list[PodDisruptionBudget]] = {}
     for budget in snapshot.pod_disruption_budgets:
         budgets.setdefault(budget.namespace, []).append(budget)
@@ -48,29 +54,35 @@ def reschedulable_pod_filter(snapshot: ClusterSnapshot) -> Callable[[Pod], bool]
     # Cached by labels: replicas share them, and each Deployment may have a budget.
     matching_budgets: dict[tuple[str, FrozenDict[str, str]], list[PodDisruptionBudget]] = {}
 
-    def is_reschedulable_now(pod: Pod) -> bool:
+    def get_budgets(pod: Pod) -> Sequence[PodDisruptionBudget]:
         namespace_budgets = budgets.get(pod.namespace)
         if not namespace_budgets:
-            return is_currently_reschedulable(pod, (), now)
+            return ()
         key = (pod.namespace, pod.labels)
         if key not in matching_budgets:
             matching_budgets[key] = [budget for budget in namespace_budgets if _protects(budget, pod)]
-        return is_currently_reschedulable(pod, matching_budgets[key], now)
+        return matching_budgets[key]
 
-    return is_reschedulable_now
+    return get_budgets
 
 
 def reschedulable_group_filter(snapshot: ClusterSnapshot) -> Callable[[PodGroup], tuple[Pod, ...]]:
     """Return the same as a filter of pod groups: the pods that will be rescheduled."""
     is_reschedulable_now = reschedulable_pod_filter(snapshot)
-    budgeted = {budget.namespace for budget in snapshot.pod_disruption_budgets}
+    get_budgets = _budget_lookup(snapshot)
+    may_be_kept: dict[EquivalenceKey, bool] = {}
     is_returning: dict[tuple[str, bool], bool] = {}
 
     def filter_group(pod_group: PodGroup) -> tuple[Pod, ...]:
         group_key = pod_group.key
-        if pod_group.has_do_not_disrupt or group_key.namespace in budgeted:
+        kept = may_be_kept.get(group_key)
+        if kept is None:
+            budgets = get_budgets(pod_group.pods[0])
+            kept = len(budgets) > 1 or any(budget.blocks_all_evictions for budget in budgets)
+            may_be_kept[group_key] = kept
+        if pod_group.has_do_not_disrupt or kept:
             return tuple(pod for pod in pod_group.pods if is_reschedulable_now(pod))
-        # For running pods without budgets only owner kind and deletion decide.
+        # For other running pods only owner kind and deletion decide.
         outcome_key = (group_key.owner.kind if group_key.owner is not None else "", pod_group.deleting)
         returning = is_returning.get(outcome_key)
         if returning is None:
