@@ -7,7 +7,7 @@ a ``controller(context)`` factory, and add the factory to ``FACTORIES``.
 from collections.abc import Callable
 from typing import Final
 
-from dovetail.controllers import capacitybuffer, condition_transitions, nodeoverlay
+from dovetail.controllers import capacitybuffer, condition_transitions, fleet_cost, nodeoverlay
 from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.disruption import controller as disruption
 from dovetail.controllers.disruption import queue as disruption_queue
@@ -73,6 +73,7 @@ FACTORIES: Final[tuple[Callable[[ControllerContext], Controller | None], ...]] =
     registration_health.controller,
     condition_transitions.nodeclaim_controller,
     condition_transitions.nodepool_controller,
+    fleet_cost.controller,
 )
 """A factory returns None if its feature gate is off or an optional port is missing."""
 

@@ -100,6 +100,13 @@ class ControllerLabels(msgspec.Struct, frozen=True, kw_only=True):
     controller: str
 
 
+class BoundLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """A lower bound."""
+
+    bound: str
+    """The relaxation that proves it: ``fluid``."""
+
+
 class NameLabels(msgspec.Struct, frozen=True, kw_only=True):
     """A work queue or a lease."""
 
@@ -374,6 +381,13 @@ SCHEDULER_COMPLEX_PODS: Final = Gauge(
     "dovetail_scheduler_complex_pods_count",
     ControllerLabels,
     "Pending pods with complex specs, which are planned after all others.",
+)
+
+# Cost.
+FLEET_COST_OVER_BOUND: Final = Gauge(
+    "dovetail_fleet_cost_over_bound",
+    BoundLabels,
+    "Price of the nodes of all NodePools, divided by a lower bound for their pods; NaN without nodes.",
 )
 
 # Voluntary disruption.
