@@ -24,10 +24,12 @@ COMMANDS = {
     "crds": "crds",
     "demo": "demo.command",
     "doctor": "doctor",
+    "dump": "dump",
     "explain": "explain.command",
     "migrate": "migrate.command",
     "run": "run.command",
     "sandbox": "sandbox",
+    "savings": "savings.command",
     "simulate": "simulate.command",
     "virtual": "virtual",
 }

@@ -123,7 +123,8 @@ def _find_weights(demand: Demand, fits: Bools) -> Floats:
     weights = resource_prices[best] * demand.alloc
     total = weights.sum(axis=1, keepdims=True)
     uniform = np.full_like(weights, 1 / weights.shape[1])
-    return np.where(total > 0, weights / np.where(total > 0, total, 1.0), uniform)
+    shares: Floats = np.where(total > 0, weights / np.where(total > 0, total, 1.0), uniform)
+    return shares
 
 
 def _group_classes(demand: Demand, fits: Bools) -> Ints:

@@ -1,0 +1,356 @@
+"""Savings analysis: today's bill, what consolidation reaches, and the lower bound."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from dovetail.core.cost.lower_bound import DESCRIPTION, compute_lower_bound
+from dovetail.core.cost.node_groups import GroupKind, NodeGroup
+from dovetail.core.cost.node_prices import FARGATE_NOTE, NodePrices, PricedNode
+from dovetail.core.disruption.candidates import (
+    Blocker,
+    Candidate,
+    CandidateContext,
+    DisruptionClass,
+    StateNode,
+    check_disruptable,
+)
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
+from dovetail.core.pod.eligibility import is_reschedulable
+from dovetail.errors import DovetailError
+from dovetail.model import labels as label_keys
+from dovetail.model.cloud.ec2_catalog import Catalog, Region
+from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.nodepool import ConsolidationPolicy, NodePool
+from dovetail.model.kube.pod import Pod
+from dovetail.model.node import NodeObject
+from dovetail.model.settings import SchedulingSettings
+from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.ports.api_resources import RESOURCES, Resource
+from dovetail.savings.adoption import AdoptedCluster, adopt_cluster
+from dovetail.savings.further_options import OptionsInput, find_options
+from dovetail.savings.planning import Fleet, PodHolds, plan_fleet
+from dovetail.savings.report import BlockerLine, GroupBill, Line, Savings, UnpricedNode
+from dovetail.savings.uses import divide_bill
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.by_name import InstanceTypeIndex
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+from dovetail.state.snapshot import build_provisioning_snapshot
+
+_NO_PODS: Final = "there are no pods in the input; make a dump with: dovetail dump"
+_DEFAULT_REGION: Final = "us-east-1"
+_OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+_KINDS: Final = {(resource.group, resource.kind): resource for resource in RESOURCES}
+
+Object = dict[str, Any]
+Play = Callable[[Sequence[Object]], float]
+"""Plays consolidation of objects to its end; returns the bill in USD per hour."""
+
+
+class SavingsInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded cluster, and the prices to evaluate it with."""
+
+    objects: Sequence[Object]
+    now: datetime
+    catalog: Catalog
+    prices: PriceBook
+    region: Region
+    scheduling: SchedulingSettings = SchedulingSettings()
+    keep_types: bool = False
+    """Inferred NodePools have only the instance types of their groups."""
+    missing: tuple[str, ...] = ()
+    """What could not be read, as sentences."""
+
+
+class SavingsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The report, and the cluster with the inferred NodePools."""
+
+    report: Savings
+    adopted: AdoptedCluster
+
+
+def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
+    """Return what a cluster costs and could cost; ``DovetailError`` if nothing can be said."""
+    cache = load_objects(source.objects)
+    if not any(cache.pods_on(node.name) for node in cache.nodes()) and not cache.unbound_pods():
+        raise DovetailError(_NO_PODS)
+    provider = _create_provider(source)
+    default_types = provider.instance_types(EC2NodeClass(name="default"), now=source.now)
+    adopted = adopt_cluster(
+        source.objects,
+        cache,
+        {instance_type.name: instance_type for instance_type in default_types},
+        source.region,
+        keep_types=source.keep_types,
+    )
+    return SavingsResult(report=_Analysis(source, cache, adopted, provider).run(play), adopted=adopted)
+
+
+def load_objects(objects: Sequence[Object]) -> ClusterCache:
+    """Return a cache with raw objects; kinds that it does not know are left out."""
+    by_kind: dict[Resource, list[Object]] = {}
+    for obj in objects:
+        group, _, _version = str(obj.get("apiVersion") or "").rpartition("/")
+        resource = _KINDS.get((group, str(obj.get("kind"))))
+        if resource is not None:
+            by_kind.setdefault(resource, []).append(obj)
+    cache = ClusterCache()
+    for resource in cache.stores:
+        cache.replace(resource, by_kind.get(resource, []))
+    return cache
+
+
+def find_cluster_region(objects: Sequence[Object], catalog: Catalog, name: str | None) -> Region:
+    """Return the region of most nodes, or the named one.
+
+    Raises ``DovetailError`` if the catalogue does not know it, as for nodes of another cloud.
+    """
+    counts: Counter[str] = Counter()
+    for obj in objects:
+        if obj.get("kind") == "Node":
+            labels = (obj.get("metadata") or {}).get("labels") or {}
+            counts[str(labels.get(label_keys.REGION) or labels.get(_OLD_REGION) or "")] += 1
+    counts.pop("", None)
+    found = name or min(counts, key=lambda region: (-counts[region], region), default=_DEFAULT_REGION)
+    region = catalog.regions.get(found)
+    if region is None and not name:
+        known = [each for each in counts if each in catalog.regions]
+        region = catalog.regions[known[0] if known else _DEFAULT_REGION]
+    if region is None:
+        raise DovetailError(f"region {found!r} is not in the catalogue; name one with --region")
+    return region
+
+
+def _create_provider(source: SavingsInput) -> InstanceTypeProvider:
+    return InstanceTypeProvider(
+        source.catalog.instance_types_in(source.region.name),
+        region=source.region,
+        prices=source.prices,
+        unavailable=UnavailableOfferings(),
+        settings=InstanceTypeSettings(kubelet_expressions=True),
+    )
+
+
+class _Analysis:
+    """One analysis: the original nodes for bills, the adopted ones for plans."""
+
+    def __init__(
+        self,
+        source: SavingsInput,
+        original: ClusterCache,
+        adopted: AdoptedCluster,
+        provider: InstanceTypeProvider,
+    ) -> None:
+        self._source = source
+        self._original = original
+        self._adopted = adopted
+        self._cache = load_objects(adopted.objects)
+        self._types: dict[str, tuple[InstanceType, ...]] = {}
+        for pool in self._cache.pools():
+            node_class = self._cache.node_class(pool.template.node_class.name)
+            known = () if node_class is None else provider.instance_types(node_class, now=source.now)
+            self._types[pool.name] = known
+        self._snapshot = build_provisioning_snapshot(self._cache, self._types, source.now)
+        self._holds = PodHolds(inferred.pool.name for inferred in adopted.inferred)
+        node_prices = NodePrices(source.catalog, source.prices, source.region.name)
+        self._priced = [
+            node_prices.price(node, original.pods_on(node.name))
+            for node in sorted(original.nodes(), key=lambda node: node.name)
+        ]
+        self._price = {entry.node: entry.price or 0.0 for entry in self._priced}
+
+    def run(self, play: Play | None) -> Savings:
+        today = sum(self._price.values())
+        replaceable, blocked = self._split_nodes()
+        fleet = self._plan(replaceable)
+        consolidated = min(today, self._bill(fleet, replaceable))
+        all_nodes = [*replaceable, *(name for names in blocked.values() for name in names)]
+        scratch = self._plan(all_nodes)
+        from_scratch = min(consolidated, self._bill(scratch, all_nodes))
+        played = play is not None
+        if play is not None:
+            consolidated = min(today, max(from_scratch, play(self._adopted.objects)))
+        fixed = [name for name in self._price if name not in set(all_nodes) - scratch.kept]
+        moving = frozenset(all_nodes) - scratch.kept
+        pods = [
+            self._holds.hold(pod, node)
+            for node in self._snapshot.nodes
+            if node.name in moving
+            for pod in node.pods
+            if is_reschedulable(pod)
+        ]
+        pods_bound = compute_lower_bound(self._snapshot, pods)
+        fixed_price = sum(self._price[name] for name in fixed)
+        bound = min(from_scratch, pods_bound.price + fixed_price)
+        options = find_options(
+            OptionsInput(
+                raw_pods=[obj for obj in self._source.objects if obj.get("kind") == "Pod"],
+                snapshot=self._snapshot,
+                holds=self._holds,
+                priced=self._priced,
+                moving=moving,
+                fleet_price=scratch.price,
+                scheduling=self._source.scheduling,
+                facts=self._source.catalog.instance_types_in(self._source.region.name),
+                prices=self._source.prices,
+                region=self._source.region.name,
+            )
+        )
+        return Savings(
+            nodes=len(self._priced),
+            pods=sum(len(self._original.pods_on(node.name)) for node in self._original.nodes()),
+            today=today,
+            groups=self._group_bills(),
+            unpriced=[
+                UnpricedNode(node=entry.node, group=entry.group, message=entry.note)
+                for entry in self._priced
+                if entry.price is None
+            ],
+            consolidated=consolidated,
+            consolidated_nodes=len(self._price) - len(replaceable) + len(fleet.kept) + fleet.new_nodes,
+            played=played,
+            from_scratch=from_scratch,
+            from_scratch_nodes=len(fixed) + scratch.new_nodes,
+            bound=bound,
+            pods_bound=pods_bound,
+            fixed=fixed_price,
+            fixed_nodes=len(fixed),
+            uses=divide_bill(
+                {node.name: node for node in self._original.nodes()},
+                self._priced,
+                {entry.node: self._original.pods_on(entry.node) for entry in self._priced},
+            ),
+            steps=_steps(today, consolidated, from_scratch, bound, played),
+            blockers=self._blocker_lines(blocked),
+            options=options,
+            inferred_pools=[inferred.pool.name for inferred in self._adopted.inferred],
+            notes=self._notes(scratch, len(fixed)),
+        )
+
+    def _plan(self, removable: Sequence[str]) -> Fleet:
+        return plan_fleet(self._snapshot, removable, self._source.scheduling, self._holds.hold)
+
+    def _bill(self, fleet: Fleet, removed: Sequence[str]) -> float:
+        """Return the bill of a fleet with all nodes that were not removed."""
+        gone = set(removed) - fleet.kept
+        return fleet.price + sum(price for name, price in self._price.items() if name not in gone)
+
+    def _split_nodes(self) -> tuple[list[str], dict[tuple[Blocker, str], list[str]]]:
+        """Return the nodes that consolidation may replace, and the others by blocker."""
+        index = InstanceTypeIndex()
+        context = CandidateContext(
+            now=self._source.now,
+            get_nodepool=self._cache.pool,
+            get_instance_types=lambda pool: index.by_name(pool.name, self._types.get(pool.name, ())),
+            get_pdbs=self._cache.pdbs_for,
+            is_nominated=lambda provider_id, at: False,
+            node_cost=self._source.scheduling.node_cost,
+        )
+        replaceable: list[str] = []
+        blocked: dict[tuple[Blocker, str], list[str]] = {}
+        for node in sorted(self._cache.nodes(), key=lambda node: node.name):
+            claims = self._cache.claims_of(node.provider_id or node.name)
+            if not claims or not self._types.get(claims[0].pool):
+                continue
+            pods = self._cache.pods_on(node.name)
+            state = StateNode(
+                provider_id=node.provider_id or node.name, claim=claims[0], node=node, pods=pods
+            )
+            result = check_disruptable(state, context, DisruptionClass.GRACEFUL)
+            if isinstance(result, Candidate):
+                setting = _find_setting(result.pool, pods)
+                if setting:
+                    blocked.setdefault((Blocker("NodePool", result.pool.name), setting), []).append(node.name)
+                else:
+                    replaceable.append(node.name)
+            elif result.blocker is not None:
+                blocked.setdefault((result.blocker, result.message), []).append(node.name)
+        return replaceable, blocked
+
+    def _blocker_lines(self, blocked: Mapping[tuple[Blocker, str], Sequence[str]]) -> list[BlockerLine]:
+        by_blocker: dict[Blocker, tuple[str, list[str]]] = {}
+        for (blocker, message), names in blocked.items():
+            by_blocker.setdefault(blocker, (message, []))[1].extend(names)
+        lines = [
+            BlockerLine(
+                blocker=str(blocker),
+                nodes=len(names),
+                price=sum(self._price[name] for name in names),
+                message=message,
+            )
+            for blocker, (message, names) in by_blocker.items()
+        ]
+        return sorted(lines, key=lambda line: (-line.price, line.blocker))
+
+    def _group_bills(self) -> list[GroupBill]:
+        groups: dict[NodeGroup, list[PricedNode]] = {}
+        for entry in self._priced:
+            groups.setdefault(entry.group, []).append(entry)
+        bills = [
+            GroupBill(
+                group=group,
+                nodes=len(entries),
+                price=sum(entry.price or 0.0 for entry in entries),
+                unpriced=sum(entry.price is None for entry in entries),
+            )
+            for group, entries in groups.items()
+        ]
+        return sorted(bills, key=lambda bill: (-bill.price, bill.group))
+
+    def _notes(self, scratch: Fleet, fixed: int) -> list[str]:
+        notes = [*self._source.missing, *self._adopted.notes]
+        counts: dict[str, int] = {}
+        for entry in self._priced:
+            if entry.price is not None and entry.note:
+                counts[entry.note] = counts.get(entry.note, 0) + 1
+        notes += [f"{count} nodes: {note}" for note, count in sorted(counts.items())]
+        kinds = {entry.group.kind for entry in self._priced}
+        if GroupKind.FARGATE in kinds:
+            notes.append(FARGATE_NOTE)
+        if GroupKind.AUTO_MODE in kinds:
+            notes.append("nodes of EKS Auto Mode belong to AWS: they stay as they are")
+        if scratch.kept:
+            notes.append(f"{len(scratch.kept)} nodes stay: {scratch.message}")
+        if self._adopted.inferred:
+            notes.append("pods of node groups keep capacity type and architecture, except in the options")
+        notes.append(f"lower bound by {DESCRIPTION}")
+        return notes
+
+
+def _find_setting(pool: NodePool, pods: Sequence[Pod]) -> str:
+    """Return the setting of a NodePool that keeps a node; empty: none does."""
+    if pool.disruption.consolidate_after is None:
+        return "consolidateAfter: Never"
+    only_empty = pool.disruption.policy is ConsolidationPolicy.WHEN_EMPTY
+    if only_empty and any(is_reschedulable(pod) for pod in pods):
+        return "consolidationPolicy: WhenEmpty"
+    return ""
+
+
+def _steps(today: float, consolidated: float, from_scratch: float, bound: float, played: bool) -> list[Line]:
+    how = "played in a simulated copy" if played else "planned in one step"
+    return [
+        Line(
+            name="consolidation",
+            price=today - consolidated,
+            assumes=f"{how}; PodDisruptionBudgets, do-not-disrupt and NodePool settings stay as they are",
+        ),
+        Line(
+            name="blockers",
+            price=consolidated - from_scratch,
+            assumes="a fleet planned from scratch, if nothing blocked; budgets and time do not count",
+        ),
+        Line(
+            name="above the lower bound",
+            price=from_scratch - bound,
+            assumes="whole nodes and pods, spread and affinity: an optimum is between the two",
+        ),
+        Line(name="lower bound", price=bound, assumes="no fleet of these NodePools is cheaper for these pods"),
+    ]
