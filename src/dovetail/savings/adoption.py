@@ -66,56 +66,63 @@ def adopt_cluster(
 
     ``cache`` has the same objects, decoded; ``types`` are those of the region by name.
     """
-    pools = {pool.name for pool in cache.pools()}
-    notes: list[str] = []
-    groups: dict[NodeGroup, list[NodeObject]] = {}
-    without_claim: list[NodeObject] = []
-    for node in sorted(cache.nodes(), key=lambda node: node.name):
-        group = find_node_group(node.labels, node.provider_id)
-        has_claim = bool(cache.claims_of(node.provider_id)) if node.provider_id else False
-        if any(key in node.labels for key in _CONTROL_PLANE):
-            continue
-        if group.kind is GroupKind.NODEPOOL and group.name in pools:
-            if not has_claim:
-                without_claim.append(node)
-        elif group.kind in ADOPTABLE or group.kind is GroupKind.NODEPOOL:
-            groups.setdefault(group, []).append(node)
-    inference = PoolInference(
-        types,
-        (pod.spec for node in cache.nodes() for pod in cache.pods_on(node.name)),
-        taken=pools,
-        keep_types=keep_types,
-    )
+    groups, without_claim = _find_adoptable(cache)
+    pools = {pool.name: pool.template.node_class.name for pool in cache.pools()}
+    specs = {pod.spec for node in cache.nodes() for pod in cache.pods_on(node.name)}
+    inference = PoolInference(types, specs, taken=pools, keep_types=keep_types)
     images = _os_images(objects)
     results = (inference.infer(group, nodes, images) for group, nodes in sorted(groups.items()))
     inferred = tuple(result for result in results if result is not None)
-    name = find_cluster_name(cache.nodes()) or UNKNOWN_CLUSTER
     pool_of = {node: result.pool.name for result in inferred for node in result.nodes}
-    classes = {result.pool.name: result.alias for result in inferred}
-    if without_claim:
-        notes.append(f"{len(without_claim)} nodes of NodePools have no NodeClaim in the input: assumed")
-    for node in without_claim:
-        pool_of[node.name] = node.labels[label_keys.NODEPOOL]
-    for pool in cache.pools():
-        classes[pool.name] = pool.template.node_class.name
+    pool_of |= {node.name: node.labels[label_keys.NODEPOOL] for node in without_claim}
+    classes = {**pools, **{result.pool.name: result.alias for result in inferred}}
     existing = {node_class.name for node_class in cache.node_classes()}
-    lacking = sorted({classes[pool.name] for pool in cache.pools()} - existing)
-    if lacking:
-        notes.append(f"EC2NodeClass {', '.join(lacking)} is not in the input: AL2023 and all zones assumed")
+    lacking = sorted(set(pools.values()) - existing)
+    name = find_cluster_name(cache.nodes()) or UNKNOWN_CLUSTER
     added = [*_encode_classes(inferred, lacking, existing, name, region)]
     added += [_mark_ready(encode_inferred_pool(result)) for result in inferred]
     changed = []
     for obj in objects:
-        node_name = obj["metadata"]["name"] if obj.get("kind") == "Node" else ""
-        if node_name in pool_of:
-            obj = _label_node(obj, pool_of[node_name])
-            added.append(_encode_claim(obj, pool_of[node_name], classes[pool_of[node_name]]))
+        pool = pool_of.get(obj["metadata"]["name"]) if obj.get("kind") == "Node" else None
+        if pool is not None:
+            obj = _label_node(obj, pool)
+            added.append(_encode_claim(obj, pool, classes[pool]))
         changed.append(obj)
-    for result in inferred:
-        notes += [f"{result.group}: {note}" for note in result.notes]
     return AdoptedCluster(
-        objects=(*changed, *added), inferred=inferred, cluster_name=name, notes=tuple(notes)
+        objects=(*changed, *added),
+        inferred=inferred,
+        cluster_name=name,
+        notes=tuple(_describe_assumptions(inferred, without_claim, lacking)),
     )
+
+
+def _find_adoptable(cache: ClusterCache) -> tuple[dict[NodeGroup, list[NodeObject]], list[NodeObject]]:
+    """Return the nodes that need a NodePool, by group, and those that need a NodeClaim only."""
+    pools = {pool.name for pool in cache.pools()}
+    groups: dict[NodeGroup, list[NodeObject]] = {}
+    without_claim: list[NodeObject] = []
+    for node in sorted(cache.nodes(), key=lambda node: node.name):
+        group = find_node_group(node.labels, node.provider_id)
+        if any(key in node.labels for key in _CONTROL_PLANE):
+            continue
+        if group.kind is GroupKind.NODEPOOL and group.name in pools:
+            if not cache.claims_of(node.provider_id):
+                without_claim.append(node)
+        elif group.kind in ADOPTABLE or group.kind is GroupKind.NODEPOOL:
+            groups.setdefault(group, []).append(node)
+    return groups, without_claim
+
+
+def _describe_assumptions(
+    inferred: Iterable[InferredPool], without_claim: Sequence[NodeObject], lacking: Sequence[str]
+) -> Iterable[str]:
+    if without_claim:
+        yield f"{len(without_claim)} nodes of NodePools have no NodeClaim in the input: assumed"
+    if lacking:
+        yield f"EC2NodeClass {', '.join(lacking)} is not in the input: AL2023 and all zones assumed"
+    for result in inferred:
+        for note in result.notes:
+            yield f"{result.group}: {note}"
 
 
 def _os_images(objects: Iterable[Object]) -> dict[str, str]:
@@ -180,9 +187,7 @@ def _encode_claim(node: Object, pool: str, node_class: str) -> Object:
         },
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class},
-            "requirements": [
-                {"key": label_keys.NODEPOOL, "operator": "In", "values": [pool]},
-            ],
+            "requirements": [{"key": label_keys.NODEPOOL, "operator": "In", "values": [pool]}],
         },
         "status": {
             "providerID": (node.get("spec") or {}).get("providerID") or meta["name"],

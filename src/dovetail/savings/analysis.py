@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from dovetail.core.cost.lower_bound import DESCRIPTION, compute_lower_bound
 from dovetail.core.cost.node_groups import GroupKind, NodeGroup
@@ -29,10 +28,7 @@ from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy, NodePool
 from dovetail.model.kube.pod import Pod
-from dovetail.model.node import NodeObject
 from dovetail.model.settings import SchedulingSettings
-from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.ports.api_resources import RESOURCES, Resource
 from dovetail.savings.adoption import AdoptedCluster, adopt_cluster
 from dovetail.savings.further_options import OptionsInput, find_options
 from dovetail.savings.planning import Fleet, PodHolds, plan_fleet
@@ -47,7 +43,6 @@ from dovetail.state.snapshot import build_provisioning_snapshot
 _NO_PODS: Final = "there are no pods in the input; make a dump with: dovetail dump"
 _DEFAULT_REGION: Final = "us-east-1"
 _OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
-_KINDS: Final = {(resource.group, resource.kind): resource for resource in RESOURCES}
 
 Object = dict[str, Any]
 Play = Callable[[Sequence[Object]], float]
@@ -78,7 +73,7 @@ class SavingsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
     """Return what a cluster costs and could cost; ``DovetailError`` if nothing can be said."""
-    cache = load_objects(source.objects)
+    cache = ClusterCache.from_raw(source.objects)
     if not any(cache.pods_on(node.name) for node in cache.nodes()) and not cache.unbound_pods():
         raise DovetailError(_NO_PODS)
     provider = _create_provider(source)
@@ -91,20 +86,6 @@ def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
         keep_types=source.keep_types,
     )
     return SavingsResult(report=_Analysis(source, cache, adopted, provider).run(play), adopted=adopted)
-
-
-def load_objects(objects: Sequence[Object]) -> ClusterCache:
-    """Return a cache with raw objects; kinds that it does not know are left out."""
-    by_kind: dict[Resource, list[Object]] = {}
-    for obj in objects:
-        group, _, _version = str(obj.get("apiVersion") or "").rpartition("/")
-        resource = _KINDS.get((group, str(obj.get("kind"))))
-        if resource is not None:
-            by_kind.setdefault(resource, []).append(obj)
-    cache = ClusterCache()
-    for resource in cache.stores:
-        cache.replace(resource, by_kind.get(resource, []))
-    return cache
 
 
 def find_cluster_region(objects: Sequence[Object], catalog: Catalog, name: str | None) -> Region:
@@ -151,7 +132,7 @@ class _Analysis:
         self._source = source
         self._original = original
         self._adopted = adopted
-        self._cache = load_objects(adopted.objects)
+        self._cache = ClusterCache.from_raw(adopted.objects)
         self._types: dict[str, tuple[InstanceType, ...]] = {}
         for pool in self._cache.pools():
             node_class = self._cache.node_class(pool.template.node_class.name)
@@ -305,7 +286,7 @@ class _Analysis:
         return sorted(bills, key=lambda bill: (-bill.price, bill.group))
 
     def _notes(self, scratch: Fleet, fixed: int) -> list[str]:
-        notes = [*self._source.missing, *self._adopted.notes]
+        notes = [*_merge_missing(self._source.missing), *self._adopted.notes]
         counts: dict[str, int] = {}
         for entry in self._priced:
             if entry.price is not None and entry.note:
@@ -322,6 +303,14 @@ class _Analysis:
             notes.append("pods of node groups keep capacity type and architecture, except in the options")
         notes.append(f"lower bound by {DESCRIPTION}")
         return notes
+
+
+def _merge_missing(sentences: Sequence[str]) -> list[str]:
+    """Return one sentence for all kinds that a dump has no objects of."""
+    prefix = "the dump has no "
+    kinds = [text.removeprefix(prefix) for text in sentences if text.startswith(prefix)]
+    others = [text for text in sentences if not text.startswith(prefix)]
+    return [f"{prefix}{', '.join(kinds)}", *others] if kinds else others
 
 
 def _find_setting(pool: NodePool, pods: Sequence[Pod]) -> str:
@@ -352,5 +341,7 @@ def _steps(today: float, consolidated: float, from_scratch: float, bound: float,
             price=from_scratch - bound,
             assumes="whole nodes and pods, spread and affinity: an optimum is between the two",
         ),
-        Line(name="lower bound", price=bound, assumes="no fleet of these NodePools is cheaper for these pods"),
+        Line(
+            name="lower bound", price=bound, assumes="no fleet of these NodePools is cheaper for these pods"
+        ),
     ]

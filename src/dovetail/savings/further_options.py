@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from dovetail.core.cost.images import find_multi_arch_images, get_images
 from dovetail.core.cost.node_prices import PricedNode
 from dovetail.core.instancetypes.type_names import category_and_generation, is_flex
 from dovetail.model import labels as label_keys
@@ -16,7 +17,6 @@ from dovetail.model.kube.pod import Pod
 from dovetail.model.node import Node
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.savings.images import find_multi_arch_images, get_images
 from dovetail.savings.planning import PodHolds, allow_values, plan_fleet
 from dovetail.savings.report import Line
 
@@ -66,8 +66,8 @@ def _price_spot(given: OptionsInput) -> Line:
     return Line(
         name="on-demand that could be spot",
         price=_saving(given, label_keys.CAPACITY_TYPE, (label_keys.SPOT,), may_use_spot),
-        assumes="pods of ReplicaSets with 2 or more replicas and of Jobs, without volumes and do-not-disrupt, "
-        "bear interruptions; every NodePool accepts spot; today's spot prices hold",
+        assumes="pods of ReplicaSets with 2 or more replicas and of Jobs, without volumes and "
+        "do-not-disrupt, bear interruptions; every NodePool accepts spot; today's spot prices hold",
     )
 
 
@@ -83,8 +83,8 @@ def _price_arm64(given: OptionsInput) -> Line:
     return Line(
         name="amd64 that could be arm64",
         price=_saving(given, label_keys.ARCH, ("arm64",), lambda pod, _: pod.key in ready),
-        assumes=f"{len(multi_arch)} images exist for both: well-known ones, and those that run on both today; "
-        "one vCPU does the same work on both",
+        assumes=f"{len(multi_arch)} images exist for both: well-known ones, and those that run on both "
+        "today; one vCPU does the same work on both",
     )
 
 
@@ -113,14 +113,16 @@ def _price_generations(given: OptionsInput) -> Line:
         by_shape.setdefault(_shape(kind), []).append(kind)
     saving, replaced = 0.0, Counter[str]()
     for entry in given.priced:
-        kind = facts.get(entry.instance_type)
-        if entry.price is None or kind is None:
+        known = facts.get(entry.instance_type)
+        if entry.price is None or known is None:
             continue
-        cheaper = _find_successor(kind, by_shape[_shape(kind)], entry, given)
+        cheaper = _find_successor(known, by_shape[_shape(known)], entry, given)
         if cheaper is not None:
             saving += entry.price - cheaper[1]
-            replaced[f"{kind.name} → {cheaper[0]}"] += 1
-    examples = ", ".join(pair for pair, _ in sorted(replaced.items(), key=lambda item: (-item[1], item[0]))[:3])
+            replaced[f"{known.name} → {cheaper[0]}"] += 1
+    examples = ", ".join(
+        pair for pair, _ in sorted(replaced.items(), key=lambda item: (-item[1], item[0]))[:3]
+    )
     return Line(
         name="older generations that cost more than their successors",
         price=saving,

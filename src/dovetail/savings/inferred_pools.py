@@ -87,7 +87,9 @@ class PoolInference:
         if not os_image:
             notes.append(f"the image of its nodes is not known: {alias} assumed")
         if len(known) < len(nodes):
-            notes.append(f"{len(nodes) - len(known)} of its nodes have types that the catalogue does not know")
+            notes.append(
+                f"{len(nodes) - len(known)} of its nodes have types that the catalogue does not know"
+            )
         size = sum_resources(node.capacity for node in known)
         limits = {name: size.get(name, 0) * _LIMIT_FACTOR for name in (CPU, MEMORY)}
         pool = NodePool(
@@ -102,11 +104,7 @@ class PoolInference:
             limits=Resources(limits),
         )
         return InferredPool(
-            group=group,
-            pool=pool,
-            nodes=tuple(node.name for node in known),
-            alias=alias,
-            notes=tuple(notes),
+            group=group, pool=pool, nodes=tuple(node.name for node in known), alias=alias, notes=tuple(notes)
         )
 
     def _name(self, group: NodeGroup) -> str:

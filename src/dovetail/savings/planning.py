@@ -36,10 +36,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_fleet(
-    snapshot: ClusterSnapshot,
-    removable: Iterable[str],
-    settings: SchedulingSettings,
-    change: ChangePod,
+    snapshot: ClusterSnapshot, removable: Iterable[str], settings: SchedulingSettings, change: ChangePod
 ) -> Fleet:
     """Plan new nodes for the pods of all removable nodes; the others stay and take pods.
 
@@ -87,8 +84,7 @@ def allow_values(pools: Sequence[NodePool], key: str, values: Sequence[str]) -> 
 
     return tuple(
         replace(
-            pool,
-            template=replace(pool.template, requirements=tuple(map(allow, pool.template.requirements))),
+            pool, template=replace(pool.template, requirements=tuple(map(allow, pool.template.requirements)))
         )
         for pool in pools
     )

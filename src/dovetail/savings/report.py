@@ -64,7 +64,7 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
     """Lower bound: that of the pods, and the price of the nodes that stay in any case."""
     pods_bound: LowerBound
     fixed: float
-    """Price of the nodes that stay in any case: Fargate, EKS Auto Mode, and nodes whose pods fit no NodePool."""
+    """Price of the nodes that stay: Fargate, EKS Auto Mode, and nodes whose pods fit no NodePool."""
     fixed_nodes: int
     uses: list[Line]
     """Where today's bill goes; the sum is ``today``."""

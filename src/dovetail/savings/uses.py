@@ -16,7 +16,7 @@ _GIB_PER_CPU: Final = 9.0
 _ASSUMES: Final = {
     "requests of pods": "1 vCPU costs as much as 9 GiB; what is requested counts, not what is used",
     "DaemonSets and static pods": "their requests, on every node",
-    "reserved for the system": "capacity that is not allocatable: kubelet, operating system, eviction threshold",
+    "reserved for the system": "capacity that is not allocatable: kubelet, system, eviction threshold",
     "idle nodes": "free capacity of nodes without pods that need a node",
     "fragmentation": "free capacity beside such pods: nothing requests it, nothing else fits or comes",
     "Fargate and nodes of unknown size": "not divided",

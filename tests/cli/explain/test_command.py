@@ -232,7 +232,7 @@ def test_a_dump_without_nodes_is_rejected_with_the_command_for_one(tmp_path: Pat
     result = explain("node", files=[str(file)])
 
     assert result.exit_code == 1
-    assert "kubectl get nodes,pods" in result.stderr
+    assert "dovetail dump -o cluster.json" in result.stderr
 
 
 def _pod(file: str, prefix: str) -> str:

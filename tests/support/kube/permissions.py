@@ -16,7 +16,7 @@ _VERBS = {"get", "list", "create", "patch", "delete", "evict"}
 _EXCLUDED = (
     "state/cluster/write_through.py",  # Forwards requests of others.
     "operator/virtual/",  # Virtual nodes, which no chart installs.
-    "operator/list_cluster.py",  # Runs with the permissions of the user.
+    "operator/cluster_objects.py",  # Runs with the permissions of the user.
 )
 _VARIABLE_RESOURCES: dict[str, tuple[Resource, ...]] = {
     "controllers/capacitybuffer.py": (

@@ -17,6 +17,7 @@ from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress
 from dovetail.cli.output.plan_report import PriceSource, price_source
 from dovetail.codec.inputs.cluster_inputs import read_inputs
+from dovetail.core.cost.node_prices import NodePrices
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
@@ -26,17 +27,14 @@ from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.settings import SchedulingSettings
-from dovetail.operator.list_cluster import list_cluster
+from dovetail.operator.cluster_objects import list_objects
 from dovetail.simulate import find_region, get_region_of_nodes, load_cache
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
 
-DUMP: Final = (
-    "kubectl get nodes,pods,nodepools,nodeclaims,ec2nodeclasses,pdb,ds,rs,sts,ns,pv,pvc,sc,csinodes"
-    ",limitranges,runtimeclasses -A -o json"
-)
-"""Command for a dump with all objects that explanations need."""
+DUMP: Final = "dovetail dump -o cluster.json"
+"""Command for a dump with all objects that commands need."""
 
 _Command = Callable[..., Any]
 
@@ -64,7 +62,7 @@ def source_options(command: _Command) -> _Command:
             multiple=True,
             metavar="DUMP",
             type=click.Path(),
-            help="Read a dump by `kubectl get … -o json` instead of a live cluster. May be repeated.",
+            help="Read a dump by `dovetail dump` instead of a live cluster. May be repeated.",
         ),
         click.option(
             "--kubeconfig",
@@ -97,6 +95,8 @@ class ExplainedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """Source of the prices, as a sentence."""
     price_source: PriceSource
     scheduling: SchedulingSettings
+    node_prices: NodePrices
+    """Prices of nodes that no NodePool manages, from their labels."""
 
 
 def read_cluster(source: ClusterSource) -> ExplainedCluster:
@@ -135,6 +135,7 @@ def read_cluster(source: ClusterSource) -> ExplainedCluster:
         scheduling=SchedulingSettings(
             node_cost=source.node_cost, fewer_nodes_tolerance=source.fewer_nodes_tolerance
         ),
+        node_prices=NodePrices(catalog, prices, region.name),
     )
 
 
@@ -145,7 +146,7 @@ def _read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
         access = load_rest_config(
             source.kubeconfig, environ=os.environ, clock=SystemClock(), context=source.context
         )
-        return asyncio.run(list_cluster(access)), now
+        return ClusterCache.from_raw(asyncio.run(list_objects(access)).objects), now
     if source.kubeconfig or source.context:
         raise click.UsageError("Use --cluster for a dump, or --kubeconfig and --context; not both.")
     inputs = read_inputs([], read_sources(source.cluster))

@@ -10,17 +10,22 @@ from rich.text import Text
 
 from dovetail.cli.explain.cluster_source import ClusterSource, ExplainedCluster, read_cluster, source_options
 from dovetail.cli.explain.output import (
+    NOT_PRICED,
     Blockers,
     NodeExplanation,
     Nodes,
     PodExplanation,
+    UnpricedNode,
     format_blockers,
     format_node,
     format_nodes,
     format_pod,
+    has_price,
 )
 from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.output.console import progress, write, write_lines
+from dovetail.core.cost.fleet_gap import measure_fleet
+from dovetail.core.cost.node_groups import GroupKind
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
 from dovetail.core.provisioning import format_names, is_provisionable
@@ -33,6 +38,7 @@ from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.resources import sum_resources
 from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
+from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.explain.blockers import Objects, compute_savings, group_by_blocker, mark_consolidatable
 from dovetail.state.explain.nodes import compute_cluster_target, explain_cluster
@@ -64,6 +70,8 @@ def node(name: str | None, output: str, **options: Any) -> None:
     if name is None:
         ranked = Nodes(
             nodes=sorted(reasons, key=lambda reason: (-reason.price, reason.node)),
+            unpriced=_find_unpriced(cluster, reasons),
+            gap=measure_fleet(_build_snapshot(cluster)),
             target=compute_cluster_target(
                 cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling
             ),
@@ -104,9 +112,10 @@ def blockers(output: str, **options: Any) -> None:
 
     def evaluate(objects: Objects) -> tuple[KeepReason, ...]:
         cache = ClusterCache.from_objects(objects)
-        return explain_cluster(
+        reasons = explain_cluster(
             cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling, ignore_limits=True
         )
+        return _price_from_labels(cluster, reasons)
 
     def compute_saving(objects: Objects) -> float:
         return sum(reason.saving for reason in evaluate(objects))
@@ -120,14 +129,48 @@ def blockers(output: str, **options: Any) -> None:
         price=sum(reason.price for reason in reasons),
         saving=sum(reason.saving for reason in reasons),
         node_cost=sum(reason.node_cost for reason in reasons),
+        unpriced=_find_unpriced(cluster, reasons),
     )
     _show(output, report, format_blockers(report, cluster.prices), cluster)
 
 
 def _explain_nodes(cluster: ExplainedCluster) -> tuple[KeepReason, ...]:
-    return explain_cluster(
+    reasons = explain_cluster(
         cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling
     )
+    return _price_from_labels(cluster, reasons)
+
+
+def _price_from_labels(cluster: ExplainedCluster, reasons: Iterable[KeepReason]) -> tuple[KeepReason, ...]:
+    """Return reasons with a price for nodes of node groups and Fargate, and their group."""
+    return tuple(_price_reason(cluster, reason) for reason in reasons)
+
+
+def _price_reason(cluster: ExplainedCluster, reason: KeepReason) -> KeepReason:
+    node = cluster.cache.node(reason.node)
+    if node is None or reason.price or reason.code not in NOT_PRICED:
+        return reason
+    priced = cluster.node_prices.price(node, cluster.cache.pods_on(node.name))
+    message = reason.message
+    if reason.code == "unmanaged" and priced.group.kind is not GroupKind.OTHER:
+        message = f"it belongs to {priced.group}, not to a NodePool that exists"
+    return msgspec.structs.replace(reason, price=priced.price or 0.0, message=message)
+
+
+def _find_unpriced(cluster: ExplainedCluster, reasons: Iterable[KeepReason]) -> list[UnpricedNode]:
+    """Return the nodes that are not in the sum of prices, and why."""
+    unpriced = []
+    for reason in reasons:
+        node = cluster.cache.node(reason.node)
+        if node is not None and not has_price(reason):
+            priced = cluster.node_prices.price(node, cluster.cache.pods_on(node.name))
+            unpriced.append(UnpricedNode(node=node.name, message=priced.note or "its price is not known"))
+    return unpriced
+
+
+def _build_snapshot(cluster: ExplainedCluster) -> ClusterSnapshot:
+    types = {pool.name: cluster.get_instance_types(pool) for pool in cluster.cache.pools()}
+    return build_provisioning_snapshot(cluster.cache, types, cluster.now)
 
 
 def _show(output: str, data: msgspec.Struct, lines: Iterable[Text], cluster: ExplainedCluster) -> None:
@@ -229,8 +272,7 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
     claim = next(assigned, None)
     if claim is not None and not claim.deleting:
         return msgspec.structs.replace(explanation, claim=claim.name, waiting=True)
-    types = {pool.name: cluster.get_instance_types(pool) for pool in cache.pools()}
-    outlook = predict_outlook(pod, build_provisioning_snapshot(cache, types, cluster.now), cluster.scheduling)
+    outlook = predict_outlook(pod, _build_snapshot(cluster), cluster.scheduling)
     explanation = msgspec.structs.replace(
         explanation,
         waiting=True,

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import HOURS_PER_MONTH
+from dovetail.core.cost.fleet_gap import FleetGap
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.explain import TargetFleet
 from dovetail.model import labels as label_keys
@@ -18,6 +19,15 @@ from dovetail.model.plan import UnschedulableReason
 from dovetail.state.explain.blockers import BlockedSavings
 
 _MAX_SHOWN_PODS: Final = 10
+NOT_PRICED: Final = ("unmanaged", "no-claim", "no-price", "unfit")
+"""Codes of nodes whose price of zero means unknown; reserved capacity costs zero."""
+
+
+class UnpricedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that is not in a sum of prices."""
+
+    node: str
+    message: str = msgspec.field(name="because")
 
 
 class Nodes(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +36,9 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[KeepReason]
     target: TargetFleet
     """The fleet that consolidation is heading for."""
+    unpriced: list[UnpricedNode] = []
+    gap: FleetGap | None = None
+    """What the nodes of NodePools cost above a lower bound."""
 
 
 class NodeExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +99,7 @@ class Blockers(msgspec.Struct, frozen=True, kw_only=True):
     """USD per hour that consolidation saves without removing a blocker, with node costs."""
     node_cost: float = 0.0
     """USD per hour of all nodes beyond their instances."""
+    unpriced: list[UnpricedNode] = []
 
 
 def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
@@ -101,13 +115,30 @@ def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
         yield Text(line, style="green" if reason.code == "goes" else "")
     yield Text()
     total = sum(reason.price for reason in reasons)
-    unpriced = sum(not _has_price(reason) for reason in reasons)
+    unpriced = sum(not has_price(reason) for reason in reasons)
     uncounted = f"; {unpriced:,} without a price are not counted" if unpriced else ""
     yield Text(f"{len(reasons):,} nodes, {_per_hour(total)}{uncounted}.", style="bold")
+    yield from _format_unpriced(explained.unpriced)
     yield from _describe_node_cost(total, sum(reason.node_cost for reason in reasons))
     if explained.target.target_price < explained.target.price:
         yield Text(_describe_target(explained.target))
+    if explained.gap is not None and explained.gap.ratio is not None:
+        yield Text(_describe_gap(explained.gap))
     yield _format_source(prices)
+
+
+def _format_unpriced(unpriced: list[UnpricedNode]) -> Iterable[Text]:
+    for entry in unpriced[:_MAX_SHOWN_PODS]:
+        yield Text(f"  {entry.node} has no price: {entry.message}")
+    if len(unpriced) > _MAX_SHOWN_PODS:
+        yield Text(f"  and {len(unpriced) - _MAX_SHOWN_PODS:,} more")
+
+
+def _describe_gap(gap: FleetGap) -> str:
+    return (
+        f"The {gap.nodes:,} nodes of NodePools cost {gap.ratio:.2f} × the lower bound for their pods, "
+        f"{gap.bound.price:,.2f} USD/h ({gap.bound.kind} relaxation): no fleet is cheaper."
+    )
 
 
 def _describe_node_cost(price: float, node_cost: float) -> Iterable[Text]:
@@ -223,6 +254,7 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
         f"{_per_hour(report.saving)} of it can be saved without changes.",
         style="bold",
     )
+    yield from _format_unpriced(report.unpriced)
     yield from _describe_node_cost(report.price, report.node_cost)
     yield _format_source(prices)
 
@@ -246,12 +278,12 @@ def _verb(reason: KeepReason) -> str:
 
 
 def _format_price(reason: KeepReason) -> str:
-    return _format_usd(reason.price) if _has_price(reason) else "-"
+    return _format_usd(reason.price) if has_price(reason) else "-"
 
 
-def _has_price(reason: KeepReason) -> bool:
-    """Return False if a price of zero means unknown; reserved capacity costs zero."""
-    return bool(reason.price) or reason.code not in ("unmanaged", "no-price", "unfit")
+def has_price(reason: KeepReason) -> bool:
+    """Return False if a price of zero means unknown."""
+    return bool(reason.price) or reason.code not in NOT_PRICED
 
 
 def _format_usd(price: float) -> str:

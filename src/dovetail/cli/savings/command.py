@@ -75,9 +75,7 @@ def savings(
     with progress("Reading the cluster"):
         known = attempt(errors, lambda: catalog_in(catalog))
         book = attempt(errors, lambda: prices_in(prices, known or bundled_catalog()))
-        read = attempt(
-            errors, lambda: read_cluster_objects(cluster, kubeconfig=kubeconfig, context=context)
-        )
+        read = attempt(errors, lambda: read_cluster_objects(cluster, kubeconfig=kubeconfig, context=context))
     if known is None or book is None or read is None:
         raise InvalidInputError(errors)
     objects, now = read
@@ -128,11 +126,14 @@ def _write_pools(adopted: AdoptedCluster, directory: Path, cluster_name: str | N
             inferred = notes.get(name)
             header = "# Role, subnets and security groups by Karpenter's conventions: check them.\n"
             if inferred is not None:
-                header = f"# Inferred from {inferred.group}, {len(inferred.nodes)} nodes. Limits: twice their size.\n"
+                size = f"{len(inferred.nodes)} nodes. Limits: twice their size"
+                header = f"# Inferred from {inferred.group}, {size}.\n"
             text = yaml.safe_dump_all(manifests, sort_keys=False)
             (directory / name).write_text(header + text, encoding="utf-8")
     except OSError as error:
         raise DovetailError(f"{directory} cannot be written: {error.strerror}") from error
     write_note(f"{len(adopted.manifests())} files written to {directory}")
     if adopted.cluster_name == UNKNOWN_CLUSTER:
-        write_note(f"No label names the cluster: replace {UNKNOWN_CLUSTER} in the EC2NodeClasses, or use --cluster-name.")
+        write_note(
+            f"No label names the cluster: use --cluster-name, or replace {UNKNOWN_CLUSTER} in EC2NodeClasses."
+        )

@@ -29,7 +29,9 @@ def format_table(report: Savings, prices: str) -> Iterable[Text]:
     if report.blockers:
         yield Text()
         rows = [[f"{line.price:,.3f}", str(line.nodes), line.blocker] for line in report.blockers[:_MAX_ROWS]]
-        yield from _section("Blockers, by the price of their nodes", [["$/HOUR", "NODES", "BLOCKER"], *rows], {0, 1})
+        yield from _section(
+            "Blockers, by the price of their nodes", [["$/HOUR", "NODES", "BLOCKER"], *rows], {0, 1}
+        )
         if len(report.blockers) > _MAX_ROWS:
             yield Text(f"and {len(report.blockers) - _MAX_ROWS:,} more")
     yield Text()
@@ -70,7 +72,12 @@ def format_markdown(report: Savings, prices: str) -> str:
 
 def _group_rows(report: Savings) -> list[list[str]]:
     rows = [
-        [str(bill.group), f"{bill.nodes:,}", _price(bill.price, bill.unpriced, bill.nodes), _month(bill.price)]
+        [
+            str(bill.group),
+            f"{bill.nodes:,}",
+            _price(bill.price, bill.unpriced, bill.nodes),
+            _month(bill.price),
+        ]
         for bill in report.groups
     ]
     return [*rows, ["total", f"{report.nodes:,}", f"{report.today:,.3f}", _month(report.today)]]

@@ -23,6 +23,7 @@ from dovetail.core.disruption.method import NOT_ELIGIBLE, Eligibility, Method, M
 from dovetail.core.disruption.registry import METHODS
 from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.core.scheduling.plan_cost import get_node_cost
+from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
@@ -50,7 +51,8 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
 def explain_nodes(state_nodes: Iterable[StateNode], context: ExplainContext) -> tuple[KeepReason, ...]:
     """Return one reason per node, by name; code ``goes``: about to be disrupted.
 
-    Other codes beside those of consolidation: ``unmanaged``, ``leaving`` (being
+    Other codes beside those of consolidation: ``unmanaged``, ``no-claim`` (of a NodePool by its
+    label alone), ``leaving`` (being
     deleted), ``spared`` (disruption blocked), ``setting`` (of the NodePool),
     ``unfit`` (not consolidatable), ``young`` (recent pod event) and ``budget``.
     """
@@ -132,6 +134,9 @@ def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason
     name = node.name if node is not None else state_node.provider_id
     keep = partial(_keep, name, price, node_cost)
     if claim is None or pool is None:
+        labelled = node.labels.get(label_keys.NODEPOOL, "") if node is not None else ""
+        if claim is None and labelled:
+            return keep("no-claim", f"NodePool {labelled} by its label, but its NodeClaim is missing")
         return keep("unmanaged", "it belongs to no existing NodePool")
     if state_node.is_deleting:
         return keep("leaving", "it is being deleted")

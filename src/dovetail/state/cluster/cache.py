@@ -76,6 +76,18 @@ class ClusterCache:
             store.load(objects.get(resource, ()))
         return cache
 
+    @classmethod
+    def from_raw(cls, objects: Iterable[Mapping[str, Any]]) -> "ClusterCache":
+        """Return a cache with objects in wire format, as of a dump; unknown kinds are left out."""
+        by_kind: dict[tuple[str, str], list[Any]] = {}
+        for obj in objects:
+            group = str(obj.get("apiVersion") or "").rpartition("/")[0]
+            by_kind.setdefault((group, str(obj.get("kind"))), []).append(obj)
+        cache = cls()
+        for resource in cache.stores:
+            cache.replace(resource, by_kind.get((resource.group, resource.kind), []))
+        return cache
+
     # -- Writes: lists, watch events and responses of the API server -------------------------
 
     def replace(self, resource: Resource, objects: Iterable[Object], *, revision: str = "") -> None:
