@@ -147,7 +147,7 @@ class Reflector:
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._store = store
-        self._resource = resource
+        self.resource = resource
         self._connection = connection
         self._loop = loop
         self._random = random
@@ -164,6 +164,8 @@ class Reflector:
         """Time of the last event or attempt."""
         self.disconnected_since: datetime | None = None
         """Time of the first failure since the last event; None while connected."""
+        self.last_error = ""
+        """The newest failure, in one line."""
 
     async def initial_list(self) -> None:
         """List once, with retries; raise permanent errors."""
@@ -199,9 +201,9 @@ class Reflector:
             await self._list_pages(0)
 
     async def _list_pages(self, size: int) -> None:
-        relist = self._store.begin_relist(self._resource)
+        relist = self._store.begin_relist(self.resource)
         version = ""
-        async with aclosing(list_pages(self._connection, self._resource, size=size)) as pages:
+        async with aclosing(list_pages(self._connection, self.resource, size=size)) as pages:
             async for page in pages:
                 relist.add(page.items)
                 self.last_activity = self._loop.now()
@@ -218,7 +220,7 @@ class Reflector:
             "resourceVersion": self._resource_version,
             "timeoutSeconds": str(int(_WATCH_TIMEOUT * (1 + self._random.random()))),
         }
-        path = resource_path(self._resource)
+        path = resource_path(self.resource)
         stream = self._connection.stream_lines(path, query=query, idle_timeout=_IDLE_TIMEOUT)
         async with aclosing(stream) as batches:
             async for lines in batches:
@@ -240,13 +242,14 @@ class Reflector:
             raise decode_status(event.object)
         version = resource_version(event.object)
         if event.type == "DELETED":
-            self._store.delete(self._resource, event.object)
+            self._store.delete(self.resource, event.object)
         elif event.type != "BOOKMARK":
-            self._store.apply_event(self._resource, event.object)
+            self._store.apply_event(self.resource, event.object)
         self._resource_version = version
 
     async def _back_off(self, error: DovetailError) -> None:
         self._failures += 1
+        self.last_error = str(error)
         self.disconnected_since = self.disconnected_since or self._loop.now()
         limit = _MAX_WATCH_BACKOFF if self._resource_version else _MAX_LIST_BACKOFF
         # 2**10 times the initial backoff is beyond the maximum.
@@ -257,7 +260,7 @@ class Reflector:
         log = self._log.debug if self._failures == 1 else self._log.error
         log(
             "watch interrupted",
-            resource=self._resource.qualified_name,
+            resource=self.resource.qualified_name,
             error=str(error),
             again_in=f"{delay.total_seconds():.1f}s",
         )

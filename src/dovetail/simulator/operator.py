@@ -68,9 +68,7 @@ class SimulatedOperator:
             kubelet_expressions=gates.NodeClassCEL,
             burstable=burstable,
         )
-        self.instance_types = cloud.instance_types
-        """NodePool → its instance types with prices."""
-        context = ControllerContext(
+        context = self.context = ControllerContext(
             cache=self.cache,
             assignments=PodAssignments(self.cache),
             nominations=NodeNominations(),

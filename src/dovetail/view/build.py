@@ -51,7 +51,7 @@ class Explanations(msgspec.Struct, frozen=True, kw_only=True):
     """Savings without each blocker; None: blockers are grouped from the keep reasons."""
     target: TargetFleet | None = None
     lower_bound: float | None = None
-    """Price per hour below which no fleet can run the pods."""
+    """Price per hour below which no nodes of NodePools can run the pods."""
     plan: Plan | None = None
     """Plan for all pending pods."""
 
@@ -271,12 +271,16 @@ def _build_totals(
 ) -> Totals:
     total = PoolNodes()
     ready = pods = unpriced = 0
+    price_of_others = 0.0
     for node in nodes:
         total.add(node, _NO_CAPACITY)
         ready += node.state is NodeState.READY
         pods += node.pods.requested
         unpriced += node.price_per_hour is None
+        price_of_others += 0.0 if node.node_pool else node.price_per_hour or 0.0
     target, bound = explanations.target, explanations.lower_bound
+    if bound is not None:
+        bound += price_of_others
     savings = [entry.saving_per_hour for entry in blockers.values()]
     computed = [saving for saving in savings if saving is not None]
     return Totals(

@@ -1,6 +1,7 @@
 """Prices of nodes outside the offerings of a NodePool."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from operator import is_not
 
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
@@ -25,17 +26,24 @@ def find_in_book(book: PriceBook, region: str) -> FindPrice:
     return find
 
 
-def find_in_types(types: Mapping[str, tuple[InstanceType, ...]]) -> FindPrice:
-    """Return a lookup in the offerings of all NodePools."""
-    prices: dict[tuple[str, str, str], float] = {}
-    for pool_types in types.values():
-        for instance_type in pool_types:
-            for offering in instance_type.offerings:
-                if offering.price == offering.price:  # NaN: without a price.
-                    key = (instance_type.name, offering.zone, offering.capacity_type)
-                    prices.setdefault(key, offering.price)
+class OfferingPrices:
+    """Prices in the offerings of all NodePools; a ``FindPrice``."""
 
-    def find(instance_type: str, zone: str, capacity_type: str) -> float | None:
-        return prices.get((instance_type, zone, capacity_type or label_keys.ON_DEMAND))
+    def __init__(self, get_types: Callable[[], Iterable[tuple[InstanceType, ...]]]) -> None:
+        self._get_types = get_types
+        self._source: tuple[tuple[InstanceType, ...], ...] = ()
+        self._prices: dict[tuple[str, str, str], float] = {}
 
-    return find
+    def __call__(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
+        """Return the price of an offering; a node without capacity type counts as on-demand."""
+        source = tuple(self._get_types())
+        if len(source) != len(self._source) or any(map(is_not, source, self._source)):
+            self._source = source
+            self._prices = {
+                (listed.name, offering.zone, offering.capacity_type): offering.price
+                for types in source
+                for listed in types
+                for offering in listed.offerings
+                if offering.price == offering.price  # NaN: without a price.
+            }
+        return self._prices.get((instance_type, zone, capacity_type or label_keys.ON_DEMAND))

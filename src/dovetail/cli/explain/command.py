@@ -8,7 +8,6 @@ import click
 import msgspec
 from rich.text import Text
 
-from dovetail.cli.explain.cluster_source import ClusterSource, ExplainedCluster, read_cluster, source_options
 from dovetail.cli.explain.output import (
     NOT_PRICED,
     Blockers,
@@ -23,6 +22,7 @@ from dovetail.cli.explain.output import (
     has_price,
 )
 from dovetail.cli.lazy_group import CommandGroup
+from dovetail.cli.options.cluster_source import ClusterSource, ExplainedCluster, read_cluster, source_options
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.core.cost.node_groups import GroupKind

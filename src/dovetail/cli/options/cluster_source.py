@@ -22,9 +22,12 @@ from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
-from dovetail.kube.auth.kubeconfig import load_rest_config
+from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
+from dovetail.model.cloud.discounts import DiscountBook
+from dovetail.model.cloud.ec2_catalog import Catalog, Region
 from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.settings import SchedulingSettings
 from dovetail.operator.cluster_objects import list_objects
@@ -99,54 +102,86 @@ class ExplainedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """Prices of nodes that no NodePool manages, from their labels."""
 
 
-def read_cluster(source: ClusterSource) -> ExplainedCluster:
-    """Read all files, or list the cluster; raise with the errors of all files."""
-    errors: list[ValidationError] = []
-    with progress("Reading the cluster"):
-        catalog = attempt(errors, lambda: catalog_in(source.catalog))
-        book = attempt(errors, lambda: discounts_in(source.discounts))
-        prices = attempt(errors, lambda: prices_in(source.prices, catalog or bundled_catalog()))
-        cluster = attempt(errors, lambda: _read_objects(source))
-    if catalog is None or prices is None or cluster is None or book is None:
-        raise InvalidInputError(errors)
-    cache, now = cluster
-    region = find_region(catalog, source.region or get_region_of_nodes(cache.nodes()))
+class PriceFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Catalogue, prices and discounts that the options name."""
+
+    catalog: Catalog
+    prices: PriceBook
+    discounts: DiscountBook
+
+
+def read_price_files(source: ClusterSource, errors: list[ValidationError]) -> PriceFiles | None:
+    """Read the files; return None, with the errors of all files, if one cannot be read."""
+    catalog = attempt(errors, lambda: catalog_in(source.catalog))
+    book = attempt(errors, lambda: discounts_in(source.discounts))
+    prices = attempt(errors, lambda: prices_in(source.prices, catalog or bundled_catalog()))
+    if catalog is None or prices is None or book is None:
+        return None
+    return PriceFiles(catalog=catalog, prices=prices, discounts=book)
+
+
+def create_type_lookup(
+    source: ClusterSource, files: PriceFiles, region: Region, cache: ClusterCache, now: datetime
+) -> Callable[[NodePool], tuple[InstanceType, ...]]:
+    """Return a lookup of the instance types of a NodePool, with prices."""
     provider = InstanceTypeProvider(
-        catalog.instance_types_in(region.name),
+        files.catalog.instance_types_in(region.name),
         region=region,
-        prices=prices,
+        prices=files.prices,
         unavailable=UnavailableOfferings(),
         # Nodes were launched with them; a class whose expressions are disabled is not ready.
         settings=InstanceTypeSettings(kubelet_expressions=True, burstable=source.burstable),
-        discounts=book,
+        discounts=files.discounts,
     )
 
     def get_instance_types(pool: NodePool) -> tuple[InstanceType, ...]:
         node_class = cache.node_class(pool.template.node_class.name)
         return () if node_class is None else provider.instance_types(node_class, now=now)
 
-    discounted = with_discount_source(prices, book)
+    return get_instance_types
+
+
+def read_cluster(source: ClusterSource) -> ExplainedCluster:
+    """Read all files, or list the cluster; raise with the errors of all files."""
+    errors: list[ValidationError] = []
+    with progress("Reading the cluster"):
+        files = read_price_files(source, errors)
+        cluster = attempt(errors, lambda: read_objects(source))
+    if files is None or cluster is None:
+        raise InvalidInputError(errors)
+    cache, now = cluster
+    region = find_region(files.catalog, source.region or get_region_of_nodes(cache.nodes()))
+    discounted = with_discount_source(files.prices, files.discounts)
     return ExplainedCluster(
         cache=cache,
         now=now,
-        get_instance_types=get_instance_types,
+        get_instance_types=create_type_lookup(source, files, region, cache, now),
         prices=f"{discounted.describe(region.name)}; region {region.name}",
         price_source=price_source(discounted, region.name),
-        scheduling=SchedulingSettings(
-            node_cost=source.node_cost, fewer_nodes_tolerance=source.fewer_nodes_tolerance
-        ),
-        node_prices=NodePrices(catalog, prices, region.name),
+        scheduling=get_scheduling(source),
+        node_prices=NodePrices(files.catalog, files.prices, region.name),
     )
 
 
-def _read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
+def get_scheduling(source: ClusterSource) -> SchedulingSettings:
+    """Return the settings that the options set."""
+    return SchedulingSettings(node_cost=source.node_cost, fewer_nodes_tolerance=source.fewer_nodes_tolerance)
+
+
+def load_access(source: ClusterSource) -> RestConfig:
+    """Return the access to the live cluster; raise if the options also name a dump."""
+    if source.cluster and (source.kubeconfig or source.context):
+        raise click.UsageError("Use --cluster for a dump, or --kubeconfig and --context; not both.")
+    return load_rest_config(
+        source.kubeconfig, environ=os.environ, clock=SystemClock(), context=source.context
+    )
+
+
+def read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
     """Return the cluster, and now or the time of the dump."""
     now = SystemClock().now()
     if not source.cluster:
-        access = load_rest_config(
-            source.kubeconfig, environ=os.environ, clock=SystemClock(), context=source.context
-        )
-        return ClusterCache.from_raw(asyncio.run(list_objects(access)).objects), now
+        return ClusterCache.from_raw(asyncio.run(list_objects(load_access(source))).objects), now
     if source.kubeconfig or source.context:
         raise click.UsageError("Use --cluster for a dump, or --kubeconfig and --context; not both.")
     inputs = read_inputs([], read_sources(source.cluster))

@@ -1,0 +1,207 @@
+"""Live cluster as a source: read-only watches by kubeconfig.
+
+A kind that may not be listed, or that the API server does not serve, becomes a
+notice and is tried again every minute. Watches reconnect by themselves; until
+then the document is stale.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from dovetail import __version__
+from dovetail.codec.savings_ledger import LedgerError, decode_ledger
+from dovetail.dashboard.sources.engine import Pricing, ViewEngine
+from dovetail.dashboard.sources.source import SourceStatus, ViewUpdate
+from dovetail.errors import DovetailError
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.kube.client import HttpKubeClient
+from dovetail.kube.connection import Connection
+from dovetail.kube.preflight import kubernetes_version
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.kube.reflector import Reflector
+from dovetail.model.savings import LEDGER_CONFIG_MAP, SavingsLedger
+from dovetail.ports.api_resources import CONFIG_MAPS, EVENTS
+from dovetail.ports.kube_errors import Forbidden, NotFound
+from dovetail.ports.telemetry import Log
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.view.document import Notice
+from dovetail.view.notices import find_autoscaler, forbidden, not_served
+
+_TIMEOUT_SECONDS: Final = 7.0
+_RETRY_INTERVAL: Final = timedelta(minutes=1)
+"""For a kind that may not be listed or is not served."""
+_HISTORY_INTERVAL: Final = timedelta(seconds=20)
+"""For Events and the ledger, which are not watched: there are too many Events of pods."""
+_STALE_AFTER: Final = timedelta(seconds=3)
+_STATUS_INTERVAL: Final = timedelta(seconds=1)
+_EVENT_FIELDS: Final = ("involvedObject.kind=NodeClaim", "involvedObject.kind=NodePool")
+
+
+class LiveSource:
+    """Documents of a cluster that is watched; implements ``ViewSource``."""
+
+    def __init__(
+        self,
+        access: RestConfig,
+        create_pricing: Callable[[ClusterCache], Pricing],
+        *,
+        log: Log,
+        name: str = "",
+    ) -> None:
+        """``create_pricing`` is called once all kinds are listed: it needs the nodes' region."""
+        self._create_pricing = create_pricing
+        self._log = log
+        self._name = name
+        self._loop = AsyncioEventLoop()
+        self._connection = Connection(
+            access,
+            rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
+            user_agent=f"dovetail/{__version__}",
+        )
+        self._kube = HttpKubeClient(self._connection)
+        self._cache = ClusterCache()
+        self._reflectors = [
+            Reflector(
+                self._cache, resource, self._connection, loop=self._loop, random=SystemRandomSource(), log=log
+            )
+            for resource in self._cache.stores
+        ]
+        self._notices: dict[str, Notice] = {}
+        self._engine: ViewEngine | None = None
+
+    async def start(self) -> None:
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                await kubernetes_version(self._connection)
+        except TimeoutError as error:
+            await self.close()
+            raise DovetailError(
+                f"{self._connection.waiting_for} gave no answer within {_TIMEOUT_SECONDS:g}s"
+            ) from error
+        except DovetailError:
+            await self.close()
+            raise
+        try:
+            await asyncio.gather(*map(self._start_reflector, self._reflectors))
+            engine = self._engine = ViewEngine(
+                self._cache, self._create_pricing(self._cache), source="live", name=self._name
+            )
+        except DovetailError:
+            await self.close()
+            raise
+        engine.notices = self._notices
+        await self._read_history(engine)
+        await engine.publish(self._loop.now())
+        self._loop.spawn(engine.run(self._loop.now))
+        self._loop.spawn(self._follow_history(engine))
+        self._loop.spawn(self._follow_status(engine))
+
+    def current(self) -> ViewUpdate:
+        return self._get_engine().publisher.current()
+
+    def updates(self) -> AsyncIterator[ViewUpdate]:
+        return self._get_engine().publisher.updates()
+
+    async def close(self) -> None:
+        await self._loop.stop()
+        if self._engine is not None:
+            await self._engine.close()
+        await self._connection.close()
+
+    def _get_engine(self) -> ViewEngine:
+        if self._engine is None:
+            raise RuntimeError("the source has not been started")
+        return self._engine
+
+    async def _start_reflector(self, reflector: Reflector) -> None:
+        if await self._list(reflector):
+            self._loop.spawn(reflector.run())
+        else:
+            self._loop.spawn(self._retry(reflector))
+
+    async def _list(self, reflector: Reflector) -> bool:
+        """List a kind; return False, with a notice, if it cannot be listed."""
+        resource = reflector.resource
+        for code in (forbidden(resource).code, not_served(resource).code):
+            self._notices.pop(code, None)
+        try:
+            await reflector.initial_list()
+        except Forbidden:
+            notice = forbidden(resource)
+        except NotFound:
+            notice = not_served(resource)
+        else:
+            return True
+        self._notices[notice.code] = notice
+        return False
+
+    async def _retry(self, reflector: Reflector) -> None:
+        while True:
+            await self._loop.sleep(_RETRY_INTERVAL)
+            with suppress(DovetailError):
+                if await self._list(reflector):
+                    break
+        if self._engine is not None:
+            self._engine.touch()
+        await reflector.run()
+
+    async def _follow_status(self, engine: ViewEngine) -> None:
+        while True:
+            await self._loop.sleep(_STATUS_INTERVAL)
+            status = self._get_status()
+            if status != engine.status:
+                engine.status = status
+                engine.touch()
+
+    def _get_status(self) -> SourceStatus:
+        before = self._loop.now() - _STALE_AFTER
+        lost = [
+            (reflector.disconnected_since, reflector)
+            for reflector in self._reflectors
+            if reflector.disconnected_since is not None and reflector.disconnected_since <= before
+        ]
+        if not lost:
+            return SourceStatus()
+        since, reflector = min(lost, key=lambda entry: entry[0])
+        reason = f"{self._connection.server} does not answer; trying again ({reflector.last_error})"
+        return SourceStatus(stale=True, reason=reason, since=since)
+
+    async def _follow_history(self, engine: ViewEngine) -> None:
+        while True:
+            await self._loop.sleep(_HISTORY_INTERVAL)
+            await self._read_history(engine)
+
+    async def _read_history(self, engine: ViewEngine) -> None:
+        """Read Events, the savings ledger, and which autoscaler runs."""
+        engine.autoscaler = find_autoscaler(self._cache)
+        for fields in _EVENT_FIELDS:
+            try:
+                engine.decisions.add_events(await self._kube.list(EVENTS, fields=fields))
+            except Forbidden:
+                self._notices[forbidden(EVENTS).code] = forbidden(EVENTS)
+            except DovetailError as error:
+                self._log.debug("cannot list events", error=str(error))
+        engine.ledger = await self._read_ledger() or engine.ledger
+        engine.touch()
+
+    async def _read_ledger(self) -> SavingsLedger | None:
+        try:
+            found = await self._kube.list(CONFIG_MAPS, fields=f"metadata.name={LEDGER_CONFIG_MAP}")
+            return decode_ledger(found[0]) if found else SavingsLedger()
+        except Forbidden:
+            notice = Notice(
+                code="forbidden-ledger",
+                message=f"no rights to list configmaps: the ledger {LEDGER_CONFIG_MAP} is not shown",
+                remedy="grant list on configmaps, for example with the ClusterRole view",
+            )
+            self._notices[notice.code] = notice
+        except LedgerError as error:
+            self._notices["ledger"] = Notice(code="ledger", message=str(error))
+        except DovetailError as error:
+            self._log.debug("cannot read the savings ledger", error=str(error))
+        return None
