@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dovetail.data.bundled import bundled_catalog, bundled_prices
+from dovetail.model.savings import LEDGER_CONFIG_MAP
 from dovetail.ports.kube_client import KubeClient
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.checks.invariants import CheckedKubeClient, Invariants
@@ -71,15 +72,13 @@ def test_every_request_of_a_simulated_cluster_is_allowed(name: str) -> None:
 def test_secrets_cannot_be_read_and_workloads_cannot_be_written() -> None:
     allowed = granted(rules(rendered(settings=ALL_GATES)))
 
-    assert not [
-        permission for permission in allowed if permission.resource.startswith(("secrets", "configmaps"))
-    ]
+    assert not [permission for permission in allowed if permission.resource.startswith("secrets")]
     written = {permission for permission in allowed if permission.verb not in ("get", "list", "watch")}
     assert {permission.resource for permission in written} == {
         *("nodeclaims", "nodeclaims/status", "nodepools", "nodepools/status"),
         *("ec2nodeclasses", "ec2nodeclasses/status", "nodeoverlays/status"),
         *("capacitybuffers/status", "nodes", "pods", "pods/eviction", "pods/status"),
-        *("events", "leases"),
+        *("events", "leases", "configmaps"),
     }
     assert Permission("", "pods", "create") not in allowed
     assert "*" not in {part for permission in allowed for part in permission}
@@ -94,6 +93,19 @@ def test_only_the_named_lease_in_the_release_namespace_can_be_written() -> None:
     assert role["metadata"]["namespace"] == "kube-system"
     named = [rule for rule in role["rules"] if rule.get("resourceNames") == ["my-lease"]]
     assert {permission.verb for permission in granted(named)} == {"get", "patch"}
+
+
+def test_only_the_savings_ledger_among_config_maps_can_be_read_or_written() -> None:
+    objects = rendered()
+
+    of_config_maps = [rule for rule in rules(objects) if "configmaps" in rule["resources"]]
+    assert [rule["resourceNames"] for rule in of_config_maps] == [[LEDGER_CONFIG_MAP]]
+    assert {permission.verb for permission in granted(of_config_maps)} == {"get", "patch"}
+    assert only(objects, "ConfigMap", LEDGER_CONFIG_MAP)["metadata"] | {"labels": {}} == {
+        "name": LEDGER_CONFIG_MAP,
+        "namespace": "kube-system",
+        "labels": {},
+    }
 
 
 def test_without_leader_election_no_lease_can_be_written() -> None:

@@ -36,6 +36,7 @@ from dovetail.state.nodes.nominations import NodeNominations
 from dovetail.state.pods.assignments import PodAssignments
 from dovetail.state.pods.evictions import PendingEvictions
 from dovetail.state.pods.host_groups import StuckHostGroups
+from dovetail.state.savings import SavingsBook
 
 
 class HookResult(msgspec.Struct, frozen=True):
@@ -91,6 +92,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     capacity_buffers: CapacityBuffers = msgspec.field(default_factory=CapacityBuffers)
     launch_outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
     keep_reasons: KeepReasons = msgspec.field(default_factory=KeepReasons)
+    savings: SavingsBook = msgspec.field(default_factory=SavingsBook)
 
     # Settings.
     feature_gates: FeatureGates = FeatureGates()
@@ -103,6 +105,8 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     """Hooks in addition to those that every cluster has."""
     cluster_ca_bundle: str = ""
     """Certificate authority of the cluster, base64; part of the node class hash."""
+    namespace: str = "kube-system"
+    """Namespace of the objects that the controllers keep for themselves."""
 
 
 class ControllerBase:

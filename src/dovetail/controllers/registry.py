@@ -11,6 +11,7 @@ from dovetail.controllers import capacitybuffer, condition_transitions, fleet_co
 from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.disruption import controller as disruption
 from dovetail.controllers.disruption import queue as disruption_queue
+from dovetail.controllers.disruption import savings
 from dovetail.controllers.interruption import controller as interruption
 from dovetail.controllers.interruption import status_checks, zonal_shift
 from dovetail.controllers.node import eviction, health, termination
@@ -43,6 +44,7 @@ FACTORIES: Final[tuple[Callable[[ControllerContext], Controller | None], ...]] =
     eviction.controller,
     disruption.controller,
     disruption_queue.controller,
+    savings.controller,
     consolidatable.controller,
     drift.controller,
     capacity_reservation.controller,

@@ -63,8 +63,11 @@ class SavingsRecord(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """USD per hour."""
     pods: int = 0
     """Pods that had to move."""
+    replacements: int = 0
+    """Number of nodes to launch instead."""
     removed: tuple[RemovedNode, ...]
     added: tuple[AddedNode, ...] = ()
+    """Replacements that have been found, by the annotations of their NodeClaims."""
 
 
 class ReasonTotals(_Part, frozen=True, kw_only=True, omit_defaults=True):

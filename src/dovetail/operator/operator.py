@@ -11,6 +11,7 @@ a fence rejects its remaining writes, and Kubernetes restarts it with an empty c
 """
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -100,6 +101,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     leader_election: LeaderElectionSettings | None = LeaderElectionSettings()
     """None if there is only one replica."""
     gates: FeatureGates = FeatureGates()
+    namespace: str = "kube-system"
+    """Of the ConfigMap with the savings ledger."""
 
 
 class Operator:
@@ -113,7 +116,9 @@ class Operator:
         settings: OperatorSettings,
         log: Log,
         observability: ProcessObservability | None = None,
+        on_started: Callable[[ControllerContext], None] = lambda _: None,
     ) -> None:
+        """``on_started`` is called when this replica leads and its controllers have started."""
         self._access = access
         self._cloud_factory = cloud_factory
         self._settings = settings
@@ -122,6 +127,7 @@ class Operator:
         self._observability = observability or ProcessObservability(self._loop)
         self._executor = ThreadExecutor(1, name="solver")
         self._random = SystemRandomSource()
+        self._on_started = on_started
         self._leadership = self._create_leadership()
         self._connection = Connection(
             access,
@@ -263,6 +269,7 @@ class Operator:
         )
         manager.start()
         self._observability.health.phase = ProcessPhase.LEADING
+        self._on_started(context)
 
     def _build_controller_context(self, cloud: CloudServices) -> ControllerContext:
         settings, metrics = self._settings, self._observability.metrics
@@ -298,6 +305,7 @@ class Operator:
             consolidation_settings=settings.consolidation,
             interruption_settings=settings.interruption,
             cluster_ca_bundle=cloud.cluster_ca_bundle,
+            namespace=settings.namespace,
         )
 
     async def _renew_leadership(self) -> None:

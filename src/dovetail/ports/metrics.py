@@ -419,6 +419,12 @@ DISRUPTION_QUEUE_FAILURES: Final = Counter(
     DecisionLabels,
     "Replacements that failed, so that the command was rolled back.",
 )
+PROMISED_SAVINGS: Final = Gauge(
+    "dovetail_disruption_promised_savings", ReasonLabels, "Amount if each command had kept its promise."
+)
+REALIZED_SAVINGS: Final = Gauge(
+    "dovetail_disruption_realized_savings", ReasonLabels, "Amount that disruption commands have saved."
+)
 
 # Interruption.
 INTERRUPTION_RECEIVED_MESSAGES: Final = Counter(

@@ -26,6 +26,7 @@ from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.savings import LEDGER_CONFIG_MAP
 from dovetail.model.settings import FeatureGates, SchedulingSettings
 from dovetail.ports.api_resources import NAMESPACES, find_resource
 from dovetail.ports.kube_client import KubeClient, Object
@@ -52,6 +53,13 @@ from dovetail.simulator.storage.pv_binder import PersistentVolumeBinder
 
 START: Final = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 FIELD_MANAGER: Final = "scenario"
+
+_SAVINGS_LEDGER: Final = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": LEDGER_CONFIG_MAP, "namespace": "kube-system"},
+}
+"""ConfigMap that the chart installs."""
 
 
 class SimulatedCluster:
@@ -124,7 +132,7 @@ class SimulatedCluster:
             self.fork = fork.restore(self.api, self.clock, self.ec2, self.kubelets)
             self.unmanaged.update(fork.unmanaged)
         try:
-            self.apply(scenario.objects)
+            self.apply((_SAVINGS_LEDGER, *scenario.objects))
         except ApiError as error:
             raise ScenarioError(f"manifests: {error}") from error
         self.operator = self._start_operator()

@@ -17,6 +17,7 @@ _EXCLUDED = (
     "state/cluster/write_through.py",  # Forwards requests of others.
     "operator/virtual/",  # Virtual nodes, which no chart installs.
     "operator/cluster_objects.py",  # Runs with the permissions of the user.
+    "dashboard/sources/live.py",  # The same.
 )
 _VARIABLE_RESOURCES: dict[str, tuple[Resource, ...]] = {
     "controllers/capacitybuffer.py": (

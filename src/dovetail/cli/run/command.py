@@ -176,6 +176,7 @@ def _operator_settings(options: RunOptions) -> OperatorSettings:
         ),
         leader_election=_leader_election(options),
         gates=_gates(options),
+        namespace=get_default_lease_namespace(os.environ),
     )
 
 

@@ -33,6 +33,7 @@ from dovetail.controllers.disruption.candidates import (
 )
 from dovetail.controllers.disruption.events import DisruptionEvents
 from dovetail.controllers.disruption.executor import CommandExecutor, DisruptionCause
+from dovetail.controllers.disruption.savings import SavingsRecorder
 from dovetail.controllers.disruption.triggers import DisruptionTriggers
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.core.disruption.candidates import Candidate
@@ -83,6 +84,7 @@ class DisruptionController(ControllerBase):
         self.triggers = DisruptionTriggers(context)
         self._finder = CandidateFinder(context, triggers=self.triggers, events=self._disruption_events)
         self._commands = CommandExecutor(context)
+        self._savings = SavingsRecorder(context)
         self._pending: dict[Method, _PendingValidation] = {}
         self._fruitless: dict[Method, tuple[object, Decision]] = {}
         """Method → input and result of its last evaluation, if that found no command."""
@@ -248,6 +250,8 @@ class DisruptionController(ControllerBase):
         commands = self._filter_by_budgets(method, commands)
         if not commands:
             return False
+        # Before the first step: a crash must not lose a command that has started.
+        await self._savings.record(commands, method.reason)
 
         def is_still_valid(candidate: Candidate) -> bool:
             return self._finder.is_still_valid(candidate, method, self._loop.now())

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dovetail.core.disruption.command import Command
+from dovetail.core.disruption.replacement import decode_replacement
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import DISRUPTION_REASON, LAUNCHED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
@@ -49,9 +50,7 @@ class SavingsObservation(msgspec.Struct, frozen=True, kw_only=True):
     get_cost: GetCost
 
 
-def create_record(
-    command: Command, reason: DisruptionReason, *, replacements: Iterable[str], now: datetime
-) -> SavingsRecord:
+def create_record(command: Command, reason: DisruptionReason, now: datetime) -> SavingsRecord:
     """Return the record of a command that is about to start."""
     removed = tuple(
         RemovedNode(
@@ -73,26 +72,45 @@ def create_record(
         reason=reason.value,
         promised=round(command.saving, 6),
         pods=command.pod_count,
+        replacements=len(command.replacements) + len(command.template_nodepools),
         removed=removed,
-        added=tuple(AddedNode(claim=name) for name in replacements),
     )
 
 
 def add_record(ledger: SavingsLedger, record: SavingsRecord) -> SavingsLedger:
-    """Return the ledger with a record; one with the same ID is not added again."""
+    """Return the ledger with a record; one with the same ID is not added again.
+
+    An earlier command for one of its nodes did not get further: after a crash or a
+    rollback, the same node is chosen again. There the node counts as kept.
+    """
     if any(known.id == record.id for known in ledger.records):
         return ledger
-    records, totals = (*ledger.records, record), ledger.totals
+    again = {(node.claim, node.uid) for node in record.removed}
+    records = (*(_supersede(known, again) for known in ledger.records), record)
+    totals = ledger.totals
     while len(records) > MAX_RECORDS:
-        dropped = next((known for known in records if _get_end(known, record.at) < record.at), records[0])
+        dropped = next((known for known in records if not is_lasting(known, record.at)), records[0])
         records = tuple(known for known in records if known is not dropped)
-        totals = {**totals, dropped.reason: _add_to_totals(totals, dropped, record.at)}
+        if not is_failed(dropped):
+            totals = {**totals, dropped.reason: _add_to_totals(totals, dropped, record.at)}
     return replace(ledger, since=ledger.since or record.at, records=records, totals=totals)
+
+
+def _supersede(record: SavingsRecord, again: set[tuple[str, str]]) -> SavingsRecord:
+    if not any((node.claim, node.uid) in again and node.gone_at is None for node in record.removed):
+        return record
+    removed = tuple(
+        replace(node, kept=True) if (node.claim, node.uid) in again and node.gone_at is None else node
+        for node in record.removed
+    )
+    return replace(record, removed=removed)
 
 
 def update_ledger(ledger: SavingsLedger, observed: SavingsObservation) -> SavingsLedger:
     """Return the ledger with what has happened since; the same object if nothing has."""
-    records = tuple(_update_record(record, observed) for record in ledger.records)
+    records = tuple(
+        _update_record(record, observed) for record in _add_replacements(ledger.records, observed.claims)
+    )
     cursor = ledger.launches
     launches = _find_launches(cursor, observed.claims)
     if launches:
@@ -110,19 +128,21 @@ def update_ledger(ledger: SavingsLedger, observed: SavingsObservation) -> Saving
 
 def realized_amount(record: SavingsRecord, now: datetime) -> float:
     """Return USD saved so far; negative while old and new nodes run side by side."""
+    if is_failed(record) or not _is_priced(record):
+        return 0.0
     end = _get_end(record, now)
     saved = sum(node.cost * _hours(node.gone_at, min(end, node.until or end)) for node in _get_gone(record))
     spent = sum(
         node.cost * _hours(node.launched_at, min(end, node.gone_at or end))
         for node in record.added
-        if node.cost is not None and not is_failed(record)
+        if node.cost is not None
     )
     return saved - spent
 
 
 def realized_rate(record: SavingsRecord, now: datetime) -> float:
     """Return USD per hour saved now; 0 after the end."""
-    if not is_lasting(record, now):
+    if not is_lasting(record, now) or not _is_priced(record):
         return 0.0
     saved = sum(node.cost for node in _get_gone(record) if node.until is None)
     return saved - sum(node.cost or 0.0 for node in record.added if node.launched_at is not None)
@@ -130,6 +150,8 @@ def realized_rate(record: SavingsRecord, now: datetime) -> float:
 
 def promised_amount(record: SavingsRecord, now: datetime) -> float:
     """Return USD that would be saved if the promise had held since each node went."""
+    if not _is_priced(record):
+        return 0.0
     total = sum(node.cost for node in record.removed)
     end = _get_end(record, now)
     gone = _get_gone(record)
@@ -168,14 +190,13 @@ def sum_by_reason(ledger: SavingsLedger, now: datetime) -> dict[str, ReasonTotal
     """Return promised and realized amounts of all commands, by reason."""
     totals = dict(ledger.totals)
     for record in ledger.records:
-        totals[record.reason] = _add_to_totals(totals, record, now)
+        if not is_failed(record):
+            totals[record.reason] = _add_to_totals(totals, record, now)
     return dict(sorted(totals.items()))
 
 
 def _add_to_totals(totals: Mapping[str, ReasonTotals], record: SavingsRecord, now: datetime) -> ReasonTotals:
     before = totals.get(record.reason, ReasonTotals())
-    if is_failed(record):
-        return before
     return ReasonTotals(
         decisions=before.decisions + 1,
         nodes=before.nodes + sum(1 for node in record.removed if not node.kept),
@@ -194,6 +215,11 @@ def _get_end(record: SavingsRecord, now: datetime) -> datetime:
     return min(now, record.at + MAX_DURATION, *gone)
 
 
+def _is_priced(record: SavingsRecord) -> bool:
+    """Return False if the cost of a replacement is not known (yet): then nothing is counted."""
+    return sum(1 for node in record.added if node.cost is not None) >= record.replacements
+
+
 def _hours(start: datetime | None, end: datetime) -> float:
     return 0.0 if start is None or end <= start else (end - start) / _HOUR
 
@@ -201,11 +227,45 @@ def _hours(start: datetime | None, end: datetime) -> float:
 # -- Observation -----------------------------------------------------------------------------
 
 
+def _add_replacements(
+    records: tuple[SavingsRecord, ...], claims: Iterable[NodeClaim]
+) -> tuple[SavingsRecord, ...]:
+    """Add the NodeClaims that say in an annotation what they replace."""
+    waiting = {
+        (node.claim, node.uid): number
+        for number, record in enumerate(records)
+        if len(record.added) < record.replacements
+        for node in record.removed
+    }
+    if not waiting:
+        return records
+    found: dict[int, set[str]] = {}
+    for claim in claims:
+        replacement = decode_replacement(claim)
+        for old in replacement.replaced if replacement is not None else ():
+            number = waiting.get((old.name, old.uid))
+            # An earlier replacement of the same NodeClaim may have been rolled back.
+            if number is not None and claim.created and claim.created >= _to_second(records[number].at):
+                found.setdefault(number, set()).add(claim.name)
+    changed = list(records)
+    for number, names in found.items():
+        known = {node.claim for node in records[number].added}
+        added = (*records[number].added, *(AddedNode(claim=name) for name in sorted(names - known)))
+        if len(added) > len(known):
+            changed[number] = replace(records[number], added=added)
+    return tuple(changed)
+
+
+def _to_second(at: datetime) -> datetime:
+    """Return the whole second: creation times have no fraction."""
+    return at.replace(microsecond=0)
+
+
 def _update_record(record: SavingsRecord, observed: SavingsObservation) -> SavingsRecord:
     if is_failed(record) or _get_end(record, observed.now) < observed.now:
         return record
     removed = tuple(_update_removed(node, record, observed) for node in record.removed)
-    added = tuple(_update_added(node, record, observed) for node in record.added)
+    added = tuple(_update_added(node, observed) for node in record.added)
     if removed == record.removed and added == record.added:
         return record
     return replace(record, removed=removed, added=added)
@@ -221,14 +281,11 @@ def _update_removed(node: RemovedNode, record: SavingsRecord, observed: SavingsO
     return replace(node, kept=True) if is_kept and record.at + _START_TIME <= observed.now else node
 
 
-def _update_added(node: AddedNode, record: SavingsRecord, observed: SavingsObservation) -> AddedNode:
+def _update_added(node: AddedNode, observed: SavingsObservation) -> AddedNode:
     if node.gone_at is not None:
         return node
     claim = observed.get_claim(node.claim)
     if claim is None:
-        is_missing = node.launched_at is not None or record.at + _START_TIME <= observed.now
-        return replace(node, gone_at=observed.now) if is_missing else node
-    if claim.deleting and claim.deleted_at is not None and not node.launched_at:
         return replace(node, gone_at=observed.now)
     if node.cost is not None or not is_true(claim.conditions, LAUNCHED):
         return node
@@ -279,7 +336,7 @@ def _end_deletions(
 
 def _end_deletion(records: tuple[SavingsRecord, ...], pool: str, at: datetime) -> tuple[SavingsRecord, ...]:
     for number, record in enumerate(records):
-        if record.added or record.at > at or record.at + MAX_DURATION < at:
+        if record.replacements or _to_second(record.at) > at or record.at + MAX_DURATION < at:
             continue
         for position, node in enumerate(record.removed):
             if node.nodepool == pool and node.until is None and not node.kept:

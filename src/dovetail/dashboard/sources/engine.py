@@ -58,8 +58,12 @@ class ViewEngine:
         source: str,
         name: str = "",
         get_keep_reasons: Callable[[], tuple[KeepReason, ...]] | None = None,
+        get_ledger: Callable[[], SavingsLedger] | None = None,
     ) -> None:
-        """``source`` is that of ``ClusterInfo``; ``get_keep_reasons`` returns known reasons."""
+        """``source`` is that of ``ClusterInfo``; ``get_keep_reasons`` returns known reasons.
+
+        Without ``get_ledger``, the attribute ``ledger`` is shown.
+        """
         self.publisher = Publisher()
         self.decisions = DecisionLog(cache)
         self.ledger = SavingsLedger()
@@ -72,6 +76,7 @@ class ViewEngine:
         self._source = source
         self._name = name
         self._get_keep_reasons = get_keep_reasons
+        self._get_ledger = get_ledger or (lambda: self.ledger)
         self._builder = ViewBuilder(cache)
         self._explanations = Explanations()
         self._evaluated_for = 0
@@ -108,6 +113,7 @@ class ViewEngine:
     def build(self, now: datetime) -> View:
         """Return the document of this moment."""
         pricing = self._pricing
+        ledger = self._get_ledger()
         notices = {**find_notices(self._cache, autoscaler=self.autoscaler), **self.notices}
         return self._builder.build(
             ViewInputs(
@@ -122,8 +128,8 @@ class ViewEngine:
                     currency=pricing.currency,
                 ),
                 explanations=self._explanations,
-                decisions=self.decisions.build(self.ledger, now),
-                savings=build_savings(self.ledger, now),
+                decisions=self.decisions.build(ledger, now),
+                savings=build_savings(ledger, now),
                 notices=tuple(notices.values()),
                 find_price=pricing.find_price,
                 node_cost=pricing.scheduling.node_cost,

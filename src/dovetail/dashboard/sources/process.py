@@ -57,6 +57,7 @@ class ProcessSource:
             source=source,
             name=name,
             get_keep_reasons=self._get_known_reasons if use_known_reasons else None,
+            get_ledger=lambda: context.savings.ledger,
         )
         self._engine.autoscaler = "dovetail"
         self._tasks: list[asyncio.Task[None]] = []
