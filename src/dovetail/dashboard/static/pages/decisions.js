@@ -1,0 +1,104 @@
+// @ts-check
+/** What the autoscaler decided, and what it was worth. */
+
+import { h } from "../vdom.js";
+import { DECISION_WORDS, instant } from "../document.js";
+import { empty, link, nodeName } from "../components.js";
+import { dateAndTime, duration, money, number, perHour, pluralize } from "../format.js";
+
+/** @typedef {import("../document.js").Decision} Decision */
+/** @typedef {import("../main.js").Page} Page */
+
+const STEP = 100;
+
+/** @param {Page} page */
+export function decisionsPage(page) {
+  const view = page.store.view;
+  if (!view) return [];
+  const all = Object.values(view.decisions).sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : a.key < b.key ? -1 : 1));
+  const kind = page.query.get("kind") || "";
+  const filter = (page.query.get("q") || "").toLowerCase();
+  const limit = Number(page.query.get("limit")) || STEP;
+  const shown = all.filter((decision) => (!kind || decision.kind === kind) && matches(decision, filter));
+  /** @type {Record<string, number>} */
+  const counts = {};
+  for (const decision of all) counts[decision.kind] = (counts[decision.kind] || 0) + 1;
+  const heading = h("h1", null, "Decisions ", h("span", { class: "count" }, number(shown.length)));
+  if (!all.length) {
+    return [heading, empty("No decisions are recorded yet. Launches, consolidations, drift, expiration and interruptions appear here with what they save.")];
+  }
+  const choice = (/** @type {string} */ id, /** @type {string} */ label, /** @type {number} */ count) =>
+    h("a", { key: id || "all", class: kind === id ? "on" : "", "aria-current": kind === id ? "true" : null, href: page.link({ kind: id, limit: "" }) },
+      id ? h("i", { class: `dot kind-${id}` }) : null, label, h("span", { class: "count" }, number(count)));
+  return [
+    h("div", { class: "toolbar" }, heading,
+      h("label", { class: "field grow" }, h("span", null, "Filter"),
+        h("input", { type: "search", value: page.query.get("q") || "", placeholder: "node, NodePool, reason", spellcheck: "false",
+          on: { input: (/** @type {Event} */ event) => page.replace({ q: /** @type {HTMLInputElement} */ (event.target).value }) } }))),
+    h("div", { class: "choices", role: "group", "aria-label": "Kinds" },
+      choice("", "All", all.length),
+      Object.keys(DECISION_WORDS).filter((id) => counts[id]).map((id) => choice(id, DECISION_WORDS[id], counts[id]))),
+    shown.length ? table(page, shown.slice(0, limit)) : empty("No decision matches."),
+    shown.length > limit ? h("a", { class: "more", href: page.link({ limit: limit + STEP }) }, `Show ${number(Math.min(STEP, shown.length - limit))} more`) : null,
+  ];
+}
+
+/** @param {Decision} decision @param {string} filter */
+function matches(decision, filter) {
+  if (!filter) return true;
+  const text = [decision.kind, decision.reason, decision.message, ...(decision.nodePools || []), ...(decision.nodes || []),
+    ...(decision.nodeClaims || []), ...(decision.replacements || [])].join(" ").toLowerCase();
+  return filter.split(/\s+/).every((word) => text.includes(word));
+}
+
+/** @param {Page} page @param {Decision[]} decisions */
+function table(page, decisions) {
+  const open = page.query.get("open") || "";
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Decisions" },
+    h("table", { class: "decisions" },
+      h("thead", null, h("tr", null,
+        h("th", { scope: "col" }, "Time"), h("th", { scope: "col" }, "Decision"), h("th", { scope: "col", class: "wide" }, "Why"),
+        h("th", { scope: "col", class: "number" }, "Expected"), h("th", { scope: "col", class: "number" }, "Real"), h("th", { scope: "col", class: "number" }, "Saved so far"))),
+      h("tbody", null, decisions.flatMap((decision) => [
+        row(page, decision, decision.key === open),
+        decision.key === open ? h("tr", { key: `${decision.key} details`, class: "details" }, h("td", { colspan: "6" }, details(page, decision))) : null,
+      ]))));
+}
+
+/** @param {Page} page @param {Decision} decision @param {boolean} open */
+function row(page, decision, open) {
+  const subject = decision.kind === "launched" ? decision.nodeClaims || [] : decision.nodes?.length ? decision.nodes : decision.nodeClaims || [];
+  return h("tr", { key: decision.key, class: open ? "open" : "" },
+    h("td", { class: "time" }, dateAndTime(instant(decision.at) || 0)),
+    h("td", null, h("button", { type: "button", class: "disclose", "aria-expanded": open ? "true" : "false", on: { click: () => page.go({ open: open ? "" : decision.key }) } },
+      h("i", { class: `dot kind-${decision.kind}` }), DECISION_WORDS[decision.kind] || decision.kind, " ",
+      subject.length ? pluralize(subject.length, "node") : "",
+      decision.state === "running" ? h("span", { class: "chip running" }, "running") : decision.state === "failed" ? h("span", { class: "chip failed" }, "failed") : null)),
+    h("td", { class: "wide" }, [decision.reason, decision.message].filter(Boolean).join(": ")),
+    h("td", { class: "number" }, decision.promisedPerHour == null ? "–" : perHour(decision.promisedPerHour)),
+    h("td", { class: "number" }, decision.realizedPerHour == null ? "–" : perHour(decision.realizedPerHour)),
+    h("td", { class: `number ${(decision.realized || 0) > 0 ? "gain" : ""}` }, decision.realized == null ? "–" : money(decision.realized)));
+}
+
+/** @param {Page} page @param {Decision} decision */
+function details(page, decision) {
+  const names = (/** @type {string[] | undefined} */ list) =>
+    (list || []).length ? (list || []).map((name, index) => [index ? ", " : "", nodeName(page.store, name)]) : "–";
+  const until = instant(decision.until);
+  const at = instant(decision.at) || 0;
+  const rows = [
+    ["Reason", decision.reason || "–"],
+    ["Explanation", decision.message || "–"],
+    ["NodePools", (decision.nodePools || []).join(", ") || "–"],
+    [decision.kind === "launched" ? "NodeClaims" : "Nodes", names(decision.nodes?.length ? decision.nodes : decision.nodeClaims)],
+    ["Launched instead", names(decision.replacements)],
+    ["Pods that move", number(decision.pods || 0)],
+    ["Saving", decision.promisedPerHour == null ? "–"
+      : `${perHour(decision.promisedPerHour)} expected, ${decision.realizedPerHour == null ? "not known yet" : perHour(decision.realizedPerHour) + " real"}`],
+    ["Saved so far", decision.realized == null ? "–" : `${money(decision.realized)} ${until ? `in ${duration((until - at) / 1000)}; ended ${dateAndTime(until)}` : "and counting"}`],
+  ];
+  return [
+    h("dl", { class: "facts" }, rows.map(([label, value]) => [h("dt", null, label), h("dd", null, value)])),
+    h("a", { href: link("timeline", { decision: decision.key }) }, "Show on the timeline"),
+  ];
+}
