@@ -7,7 +7,7 @@ import { VERSION } from "./document.js";
 import { clock, cpu, memory } from "./format.js";
 import { findToken, keepToken, Stream } from "./session.js";
 import { Store } from "./store.js";
-import { clusterPage, podAt } from "./pages/cluster.js";
+import { clusterPage, podAt, visibleCards } from "./pages/cluster.js";
 import { decisionsPage } from "./pages/decisions.js";
 import { nodePage } from "./pages/node.js";
 import { podPage } from "./pages/pod.js";
@@ -40,6 +40,7 @@ const store = new Store();
 let status = { state: "connecting", message: "" };
 let lostAt = 0;
 let scheduled = false;
+let cardsScheduled = false;
 let routed = "";
 
 const header = element("header");
@@ -105,6 +106,18 @@ function update() {
   requestAnimationFrame(() => {
     scheduled = false;
     draw();
+  });
+}
+
+/** Render only the cards, as the page scrolls. */
+function scheduleCards() {
+  const cards = document.getElementById("cards");
+  if (scheduled || cardsScheduled || !cards || !store.view) return;
+  const view = store.view;
+  cardsScheduled = true;
+  requestAnimationFrame(() => {
+    cardsScheduled = false;
+    if (cards.isConnected) render(cards, visibleCards(page(), view));
   });
 }
 
@@ -247,7 +260,7 @@ async function start() {
   element("skip").addEventListener("click", () => main.focus());
   addEventListener("hashchange", update);
   addEventListener("resize", update);
-  addEventListener("scroll", () => location.hash.match(/^#\/(cluster|$)/) && update(), { passive: true });
+  addEventListener("scroll", scheduleCards, { passive: true });
   main.addEventListener("pointermove", showTooltip, { passive: true });
   main.addEventListener("pointerleave", () => {
     tooltip.hidden = true;

@@ -26,6 +26,8 @@ export class Store {
     this.history = [];
     /** @type {SourceStatus} */
     this.status = {};
+    /** Changes with the nodes and pods. */
+    this.version = 0;
     /** Colour of each workload; kept while the page is open. @type {Map<string, number>} */
     this.colors = new Map();
     /** Pods per workload. @type {Map<string, number>} */
@@ -62,6 +64,7 @@ export class Store {
   }
 
   index() {
+    this.version++;
     const view = /** @type {View} */ (this.view);
     this.byName.clear();
     this.workloads.clear();

@@ -134,8 +134,7 @@ function patchChildren(parent, children, svg) {
  * @param {boolean} inSvg
  */
 function patch(element, before, after, inSvg) {
-  // `memo` is a value that the whole subtree depends on.
-  if (after.props.memo !== undefined && before.props.memo === after.props.memo) return;
+  if (before === after) return; // A cached description.
   patchProps(element, before.props, after.props);
   patchChildren(element, after.children, inSvg || after.tag === "svg");
   patchValue(element, after.props);
@@ -163,7 +162,7 @@ function patchProps(element, before, after) {
  * @param {any} after
  */
 function patchProp(element, name, before, after) {
-  if (name === "key" || name === "memo" || name === "value" || name === "checked") return;
+  if (name === "key" || name === "value" || name === "checked") return;
   if (name === "on") {
     for (const type in before || {}) {
       if (before[type] !== after?.[type]) element.removeEventListener(type, before[type]);

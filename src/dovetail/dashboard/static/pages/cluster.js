@@ -21,6 +21,7 @@ const OVERSCAN = 400;
 const CELLS_HEIGHT = 34;
 const MAX_PENDING = 12;
 const MAX_LEGEND = 12;
+const NO_POOL = "No NodePool";
 
 const GROUPS = [
   ["pool", "NodePool"],
@@ -145,25 +146,20 @@ function pendingWhy(store, group) {
 
 /** @param {Page} page @param {View} view */
 function nodes(page, view) {
-  const group = page.query.get("group") || "pool";
-  const sort = page.query.get("sort") || "name";
-  const filter = (page.query.get("q") || "").toLowerCase();
-  const workload = page.query.get("workload") || "";
-  const all = Object.values(view.nodes);
-  const shown = all.filter((node) => matches(node, filter, workload));
+  const { shown, total, height } = layout(page, view);
   return h("section", { class: "nodes", "aria-label": "Nodes" },
     h("div", { class: "toolbar" },
-      h("h2", null, "Nodes ", h("span", { class: "count" }, shown.length === all.length ? number(all.length) : `${number(shown.length)} of ${number(all.length)}`)),
-      select(page, "group", "Group by", GROUPS, group),
-      select(page, "sort", "Sort by", SORTS, sort),
+      h("h2", null, "Nodes ", h("span", { class: "count" }, shown === total ? number(total) : `${number(shown)} of ${number(total)}`)),
+      select(page, "group", "Group by", GROUPS, page.query.get("group") || "pool"),
+      select(page, "sort", "Sort by", SORTS, page.query.get("sort") || "name"),
       h("label", { class: "field grow" }, h("span", null, "Filter"),
         h("input", {
           type: "search", value: page.query.get("q") || "", placeholder: "name, type, zone, reason", spellcheck: "false",
           on: { input: (/** @type {Event} */ event) => page.replace({ q: /** @type {HTMLInputElement} */ (event.target).value }) },
         }))),
-    legend(page, workload),
-    shown.length ? cards(page, view, shown, group, sort, workload)
-      : empty(all.length ? "No node matches the filter." : "There are no nodes yet. They appear here as soon as one is launched."));
+    legend(page, page.query.get("workload") || ""),
+    shown ? h("div", { class: "cards", id: "cards", role: "list", style: { height: `${height}px` } }, visibleCards(page, view))
+      : empty(total ? "No node matches the filter." : "There are no nodes yet. They appear here as soon as one is launched."));
 }
 
 /**
@@ -214,7 +210,7 @@ function groupOf(node, group) {
   if (group === "zone") return node.zone || "zone not known yet";
   if (group === "type") return node.instanceType || "type not known yet";
   if (group === "state") return STATE_WORDS[node.state] || node.state;
-  return node.nodePool || "No NodePool";
+  return node.nodePool || NO_POOL;
 }
 
 /** @param {string} sort @returns {(a: ClusterNode, b: ClusterNode) => number} */
@@ -232,55 +228,90 @@ function order(sort) {
 }
 
 /**
- * The cards that are near the visible part of the page, at their positions.
+ * @typedef {Object} Layout
+ * @property {string} id what it was computed from
+ * @property {number} shown
+ * @property {number} total
+ * @property {number} columns
+ * @property {number} width of a card
+ * @property {number} height of everything
+ * @property {{name: string, nodes: ClusterNode[], top: number, first: number}[]} groups
+ */
+/** @type {Layout} */
+let cached = { id: "", shown: 0, total: 0, columns: 1, width: 0, height: 0, groups: [] };
+
+/**
+ * Groups, order and positions of all cards; computed again only if something has changed.
  * @param {Page} page
  * @param {View} view
- * @param {ClusterNode[]} shown
- * @param {string} group
- * @param {string} sort
- * @param {string} workload
+ * @returns {Layout}
  */
-function cards(page, view, shown, group, sort, workload) {
+function layout(page, view) {
+  const [group, sort] = [page.query.get("group") || "pool", page.query.get("sort") || "name"];
+  const [filter, workload] = [(page.query.get("q") || "").toLowerCase(), page.query.get("workload") || ""];
+  const id = [page.store.version, page.viewport.width, group, sort, filter, workload].join("\n");
+  if (cached.id === id) return cached;
+  const all = Object.values(view.nodes);
+  const shown = all.filter((node) => matches(node, filter, workload));
   /** @type {Map<string, ClusterNode[]>} */
-  const groups = new Map();
+  const byGroup = new Map();
   for (const node of shown) {
     const name = groupOf(node, group);
-    const list = groups.get(name);
+    const list = byGroup.get(name);
     if (list) list.push(node);
-    else groups.set(name, [node]);
+    else byGroup.set(name, [node]);
   }
-  const names = [...groups.keys()].sort((a, b) => (a === "No NodePool" ? 1 : b === "No NodePool" ? -1 : a < b ? -1 : 1));
+  const names = [...byGroup.keys()].sort((a, b) => (a === NO_POOL ? 1 : b === NO_POOL ? -1 : a < b ? -1 : 1));
   const columns = Math.max(1, Math.floor((page.viewport.width + GAP) / (CARD_WIDTH + GAP)));
   const width = Math.floor((page.viewport.width - GAP * (columns - 1)) / columns);
-  const top = page.viewport.top - OVERSCAN;
-  const bottom = page.viewport.bottom + OVERSCAN;
-  /** @type {VNode[]} */
-  const visible = [];
-  let y = 0;
-  let position = 0;
-  for (const name of names) {
-    const list = /** @type {ClusterNode[]} */ (groups.get(name)).sort(order(sort));
-    if (y + HEADER_HEIGHT > top && y < bottom) visible.push(groupHeader(view, name, list, group, y));
-    y += HEADER_HEIGHT;
-    const rows = Math.ceil(list.length / columns);
-    for (let row = 0; row < rows; row++) {
-      const rowTop = y + row * (CARD_HEIGHT + GAP);
-      if (rowTop + CARD_HEIGHT < top || rowTop > bottom) continue;
-      for (let column = 0; column < columns; column++) {
-        const node = list[row * columns + column];
-        if (node) visible.push(card(page, node, column * (width + GAP), rowTop, width, workload, position + row * columns + column, shown.length));
-      }
-    }
-    position += list.length;
-    y += rows * (CARD_HEIGHT + GAP) + 6;
-  }
-  return h("div", { class: "cards", id: "cards", role: "list", style: { height: `${y}px` } }, visible);
+  let height = 0;
+  let first = 0;
+  const groups = names.map((name) => {
+    const nodes = /** @type {ClusterNode[]} */ (byGroup.get(name)).sort(order(sort));
+    const placed = { name, nodes, top: height, first };
+    height += HEADER_HEIGHT + Math.ceil(nodes.length / columns) * (CARD_HEIGHT + GAP) + 6;
+    first += nodes.length;
+    return placed;
+  });
+  cached = { id, shown: shown.length, total: all.length, columns, width, height, groups };
+  return cached;
 }
 
-/** @param {View} view @param {string} name @param {ClusterNode[]} list @param {string} group @param {number} y */
-function groupHeader(view, name, list, group, y) {
+/**
+ * The cards near the visible part of the page, at their positions.
+ * @param {Page} page
+ * @param {View} view
+ */
+export function visibleCards(page, view) {
+  const { shown, columns, width, groups } = layout(page, view);
+  const top = page.viewport.top - OVERSCAN;
+  const bottom = page.viewport.bottom + OVERSCAN;
+  const pools = (page.query.get("group") || "pool") === "pool" ? view.nodePools : {};
+  const workload = page.query.get("workload") || "";
+  /** @type {VNode[]} */
+  const visible = [];
+  for (const group of groups) {
+    const start = group.top + HEADER_HEIGHT;
+    if (start > top && group.top < bottom) visible.push(groupHeader(group.name, group.nodes, pools[group.name], group.top));
+    const rows = Math.ceil(group.nodes.length / columns);
+    const from = Math.max(0, Math.floor((top - start) / (CARD_HEIGHT + GAP)));
+    const to = Math.min(rows, Math.ceil((bottom - start) / (CARD_HEIGHT + GAP)));
+    for (let index = from * columns; index < Math.min(to * columns, group.nodes.length); index++) {
+      const x = (index % columns) * (width + GAP);
+      const y = start + Math.floor(index / columns) * (CARD_HEIGHT + GAP);
+      const style = { transform: `translate(${x}px, ${y}px)`, width: `${width}px` };
+      const node = group.nodes[index];
+      visible.push(h("div", {
+        key: node.key, class: `card state-${node.state}`, role: "listitem", "aria-setsize": shown, "aria-posinset": group.first + index + 1, style,
+      }, card(page.store, node, width, workload)));
+    }
+  }
+  return visible;
+}
+
+/** @param {string} name @param {ClusterNode[]} list @param {import("../document.js").NodePool | undefined} pool @param {number} y */
+function groupHeader(name, list, pool, y) {
   const cost = list.reduce((sum, node) => sum + (node.pricePerHour || 0), 0);
-  const pool = group === "pool" ? view.nodePools[name] : undefined;
   return h("h3", { key: `group ${name}`, class: "group", style: { transform: `translateY(${y}px)` } },
     name, h("span", { class: "facts" }, `${pluralize(list.length, "node")} · ${perHour(cost)}`, pool ? poolFacts(pool) : ""));
 }
@@ -294,33 +325,35 @@ function poolFacts(pool) {
   return facts.map((fact) => ` · ${fact}`).join("");
 }
 
+/** The last description of each node's card. @type {WeakMap<ClusterNode, {id: string, content: VNode}>} */
+const drawn = new WeakMap();
+
 /**
- * @param {Page} page
+ * @param {Store} store
  * @param {ClusterNode} node
- * @param {number} x
- * @param {number} y
  * @param {number} width
  * @param {string} workload
- * @param {number} position
- * @param {number} size
  */
-function card(page, node, x, y, width, workload, position, size) {
-  const style = { transform: `translate(${x}px, ${y}px)`, width: `${width}px` };
-  const pods = node.pods?.requested || 0;
+function card(store, node, width, workload) {
   const since = instant(node.stateSince);
   const line = node.keep && node.state === "ready" ? node.keep.message
-    : [inFlight(node), since === null || node.state === "ready" ? "" : duration((page.store.now - since) / 1000)].filter(Boolean).join(", ");
+    : [inFlight(node), since === null || node.state === "ready" ? "" : duration((store.now - since) / 1000)].filter(Boolean).join(", ");
+  const id = `${width}\n${workload}\n${line}`;
+  const before = drawn.get(node);
+  if (before && before.id === id) return before.content;
+  const pods = node.pods?.requested || 0;
   const label = `${node.name}, ${STATE_WORDS[node.state] || node.state}, ${node.instanceType || "type not known yet"}, ${pluralize(pods, "pod")}, ${price(node)} per hour`;
-  return h("div", { key: node.key, class: `card state-${node.state}`, role: "listitem", "aria-setsize": size, "aria-posinset": position + 1, style },
-    h("a", { href: nodeLink(node), "aria-label": label, "data-node": node.key },
-      h("span", { class: "line" }, h("b", { class: "name" }, shortName(node.name)),
-        node.state === "ready" ? null : stateChip(node.state), h("span", { class: "price" }, price(node))),
-      h("span", { class: "line second" }, [node.instanceType || "type not known yet", node.zone, capacity(node)].filter(Boolean).join(" · ")),
-      cells(page.store, node, width - 24, workload),
-      h("span", { class: "meters" },
-        h("span", { class: "meter" }, "cpu", bar(share(node.cpu)), h("em", null, node.cpu?.allocatable ? percent(share(node.cpu)) : "–")),
-        h("span", { class: "meter" }, "mem", bar(share(node.memory), "memory"), h("em", null, node.memory?.allocatable ? percent(share(node.memory)) : "–"))),
-      h("span", { class: `keep ${node.keep?.code === "goes" ? "goes" : ""}`, title: line }, line)));
+  const content = h("a", { href: nodeLink(node), "aria-label": label, "data-node": node.key },
+    h("span", { class: "line" }, h("b", { class: "name" }, shortName(node.name)),
+      node.state === "ready" ? null : stateChip(node.state), h("span", { class: "price" }, price(node))),
+    h("span", { class: "line second" }, [node.instanceType || "type not known yet", node.zone, capacity(node)].filter(Boolean).join(" · ")),
+    cells(store, node, width - 24, workload),
+    h("span", { class: "meters" },
+      h("span", { class: "meter" }, "cpu", bar(share(node.cpu)), h("em", null, node.cpu?.allocatable ? percent(share(node.cpu)) : "–")),
+      h("span", { class: "meter" }, "mem", bar(share(node.memory), "memory"), h("em", null, node.memory?.allocatable ? percent(share(node.memory)) : "–"))),
+    h("span", { class: `keep ${node.keep?.code === "goes" ? "goes" : ""}`, title: line }, line));
+  drawn.set(node, { id, content });
+  return content;
 }
 
 /** @param {ClusterNode} node */
