@@ -22,6 +22,7 @@ COMMANDS = {
     "completion": "completion",
     "convert": "convert",
     "crds": "crds",
+    "dashboard": "dashboard.command",
     "demo": "demo.command",
     "doctor": "doctor",
     "dump": "dump",

@@ -6,7 +6,7 @@ import re
 import secrets
 import socket
 import stat
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import click
 import msgspec
 import yaml
 
+from dovetail.cli.dashboard.serving import PORT, serving, simulation_source
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import prices_in
@@ -52,6 +53,8 @@ class SandboxOptions(msgspec.Struct, frozen=True, kw_only=True):
     node_cost: float | None
     fewer_nodes_tolerance: float
     feature_gates: FeatureGates
+    dashboard: bool
+    dashboard_port: int
 
 
 @click.command(epilog="Exit codes: 0 stopped by Ctrl-C or SIGTERM; 1 bad input.")
@@ -86,6 +89,8 @@ class SandboxOptions(msgspec.Struct, frozen=True, kw_only=True):
 @burstable_option
 @node_cost_options
 @click.option("--feature-gates", default="", callback=strict_gates, metavar="GATE=BOOL,...", help=GATES_HELP)
+@click.option("--dashboard", is_flag=True, help="Serve a live view to the browser, too.")
+@click.option("--dashboard-port", type=PORT, default=0, help="Port of --dashboard. Default: a free one.")
 def sandbox(**arguments: Any) -> None:
     """Run a simulated cluster with Dovetail in this process, for kubectl.
 
@@ -120,7 +125,7 @@ def sandbox(**arguments: Any) -> None:
     token = secrets.token_urlsafe(32)
     served = Sandbox(cluster, token=token, clock=clock.seconds, scenario=scenario, speed=options.speed)
     try:
-        asyncio.run(_serve(served, options.port, kubeconfig_file, options.speed))
+        asyncio.run(_serve(served, cluster, options, prices.describe(scenario.region)))
     finally:
         _remove_kubeconfig(kubeconfig_file, token)
     write_note("stopped; nothing is left behind")
@@ -180,15 +185,25 @@ def _kubeconfig_error(file: Path, message: str) -> InvalidInputError:
     return InvalidInputError([ValidationError(f"--kubeconfig: {file}", 0, "", message)])
 
 
-async def _serve(served: Sandbox, port: int, kubeconfig_file: Path, speed: float) -> None:
-    def ready(endpoint: SandboxEndpoint) -> None:
-        _write_kubeconfig(kubeconfig_file, endpoint)
-        write(_usage(endpoint, kubeconfig_file, speed))
+async def _serve(served: Sandbox, cluster: SimulatedCluster, options: SandboxOptions, prices: str) -> None:
+    async with AsyncExitStack() as stack:
+        dashboard_url = ""
+        if options.dashboard:
+            source = await stack.enter_async_context(
+                simulation_source(cluster, name="sandbox", prices=prices)
+            )
+            served_dashboard = await stack.enter_async_context(serving(source, options.dashboard_port))
+            dashboard_url = served_dashboard.url
 
-    try:
-        await served.run(port=port, ready=ready, stop=stop_event())
-    except OSError as error:
-        raise DovetailError(f"port {port} cannot be used: {error.strerror or error}") from error
+        def ready(endpoint: SandboxEndpoint) -> None:
+            kubeconfig_file = Path(options.file)
+            _write_kubeconfig(kubeconfig_file, endpoint)
+            write(_usage(endpoint, kubeconfig_file, options.speed, dashboard_url))
+
+        try:
+            await served.run(port=options.port, ready=ready, stop=stop_event())
+        except OSError as error:
+            raise DovetailError(f"port {options.port} cannot be used: {error.strerror or error}") from error
 
 
 def _write_kubeconfig(target: Path, endpoint: SandboxEndpoint) -> None:
@@ -208,10 +223,11 @@ def _write_kubeconfig(target: Path, endpoint: SandboxEndpoint) -> None:
         raise _kubeconfig_error(target, f"cannot be written: {error.strerror}") from None
 
 
-def _usage(endpoint: SandboxEndpoint, kubeconfig_file: Path, speed: float) -> str:
+def _usage(endpoint: SandboxEndpoint, kubeconfig_file: Path, speed: float, dashboard_url: str) -> str:
     speed_note = "" if speed == 1 else f", at {speed:g} virtual seconds per second"
+    dashboard_note = f"The dashboard is at {dashboard_url}\n\n" if dashboard_url else ""
     return f"""\
-A cluster runs at {endpoint.url}{speed_note}. In another terminal:
+{dashboard_note}A cluster runs at {endpoint.url}{speed_note}. In another terminal:
 
   export KUBECONFIG={kubeconfig_file.resolve()}
   kubectl get nodes,nodepools

@@ -76,6 +76,7 @@ class DashboardServer:
         self._files = _load_static_files()
         self._streams = 0
         self._stopping = asyncio.Event()
+        self._opened = asyncio.Event()
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[int]:
@@ -99,6 +100,10 @@ class DashboardServer:
             await asyncio.gather(pump, return_exceptions=True)
             # Shielded: the port is closed even if this task is cancelled.
             await asyncio.shield(runner.cleanup())
+
+    async def wait_until_opened(self) -> None:
+        """Return when the first page follows the cluster."""
+        await self._opened.wait()
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[self._authorize])
@@ -166,6 +171,7 @@ class DashboardServer:
             headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
         )
         self._streams += 1
+        self._opened.set()
         try:
             await response.prepare(request)
             await self._stream(response, request.headers.get("Last-Event-ID", ""))

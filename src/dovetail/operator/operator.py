@@ -116,10 +116,11 @@ class Operator:
         settings: OperatorSettings,
         log: Log,
         observability: ProcessObservability | None = None,
-        on_started: Callable[[ControllerContext], None] = lambda _: None,
+        on_synced: Callable[[ControllerContext], None] = lambda _: None,
     ) -> None:
-        """``on_started`` is called when this replica leads and its controllers have started."""
+        """``on_synced`` is called when the cache is filled, also in replicas that do not lead."""
         self._access = access
+        self._on_synced = on_synced
         self._cloud_factory = cloud_factory
         self._settings = settings
         self._log = log
@@ -127,7 +128,6 @@ class Operator:
         self._observability = observability or ProcessObservability(self._loop)
         self._executor = ThreadExecutor(1, name="solver")
         self._random = SystemRandomSource()
-        self._on_started = on_started
         self._leadership = self._create_leadership()
         self._connection = Connection(
             access,
@@ -170,8 +170,10 @@ class Operator:
         version = await self._wait_for_cluster()
         self._cloud = await self._cloud_factory(self._build_cloud_context(version))
         reflectors = await self._start_reflectors(self._cloud)
+        context = self._build_controller_context(self._cloud)
+        self._on_synced(context)
         await self._acquire_leadership()
-        self._start_controllers(self._cloud, reflectors)
+        self._start_controllers(context, reflectors)
         self._log.info(
             "started",
             version=__version__,
@@ -260,8 +262,7 @@ class Operator:
         self._is_leader.set()
         self._loop.spawn(self._renew_leadership())
 
-    def _start_controllers(self, cloud: CloudServices, reflectors: Reflectors) -> None:
-        context = self._build_controller_context(cloud)
+    def _start_controllers(self, context: ControllerContext, reflectors: Reflectors) -> None:
         manager = self._manager = ControllerManager(controllers(context), context)
         self._observability.exposition.set_queues(manager.queue_metrics)
         self._observability.health.set_stuck_check(
@@ -269,7 +270,6 @@ class Operator:
         )
         manager.start()
         self._observability.health.phase = ProcessPhase.LEADING
-        self._on_started(context)
 
     def _build_controller_context(self, cloud: CloudServices) -> ControllerContext:
         settings, metrics = self._settings, self._observability.metrics

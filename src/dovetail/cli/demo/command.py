@@ -1,5 +1,6 @@
 """``dovetail demo``: run a scenario in a simulated cluster."""
 
+import asyncio
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from rich.text import Text
 
+from dovetail.cli.dashboard.serving import PORT
 from dovetail.cli.files import STDIN, SUFFIXES, Source, read_bytes
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
@@ -63,6 +65,10 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
     show_default=True,
     help="json prints only the report, with every phase.",
 )
+@click.option(
+    "--dashboard", is_flag=True, help="Serve the live view to the browser; about 90 seconds, unless --speed."
+)
+@click.option("--dashboard-port", type=PORT, default=0, help="Port of --dashboard. Default: a free one.")
 @click.pass_context
 def demo(
     context: click.Context,
@@ -73,6 +79,8 @@ def demo(
     discounts: str | None,
     burstable: str,
     output: str,
+    dashboard: bool,
+    dashboard_port: int,
     **scheduling: Any,
 ) -> None:
     """Run a scenario in a simulated cluster and report what happens.
@@ -90,6 +98,7 @@ def demo(
     from dovetail.cli.demo.runner import DemoRunner
     from dovetail.simulator.cluster import SimulatedCluster
     from dovetail.simulator.scenario.load import read_scenario
+    from dovetail.simulator.scenario_runner import Report
 
     clock = SystemClock()
     began = clock.seconds()
@@ -110,9 +119,18 @@ def demo(
         burstable=BurstablePolicy(burstable),
     )
     runner = DemoRunner(cluster, scenario)
-    drawn = output == Output.TABLE and supports_live_view()
+    drawn = output == Output.TABLE and supports_live_view() and not dashboard
+    report: Report | None
     try:
-        if drawn:
+        if dashboard:
+            from dovetail.cli.demo.dashboard import MAX_SECONDS, run_with_dashboard
+
+            playback = FixedSpeed(speed) if speed else AdaptiveSpeed(max_seconds=MAX_SECONDS)
+            described = with_discount_source(prices, book).describe(scenario.region)
+            report = asyncio.run(
+                run_with_dashboard(cluster, scenario, playback, port=dashboard_port, prices=described)
+            )
+        elif drawn:
             with screen() as show:
                 report = runner.run_with_view(show, FixedSpeed(speed) if speed else AdaptiveSpeed(), clock)
         else:
@@ -120,6 +138,8 @@ def demo(
     finally:
         # Close pending coroutines now; otherwise Python warns about them at exit.
         cluster.operator.kill()
+    if report is None:
+        raise click.Abort
     outcome = Outcome(
         scenario=scenario,
         report=report,

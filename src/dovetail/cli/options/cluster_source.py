@@ -59,6 +59,14 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
 
 def source_options(command: _Command) -> _Command:
     """Add the options of ``ClusterSource``, and ``--output``."""
+    output = click.option(
+        "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+    )
+    return cluster_options(output(command))
+
+
+def cluster_options(command: _Command) -> _Command:
+    """Add the options of ``ClusterSource``."""
     options = (
         click.option(
             "--cluster",
@@ -79,9 +87,6 @@ def source_options(command: _Command) -> _Command:
         click.option("--region", metavar="R", help="Default: that of the nodes."),
         burstable_option,
         node_cost_options,
-        click.option(
-            "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-        ),
     )
     for option in reversed(options):
         command = option(command)

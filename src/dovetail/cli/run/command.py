@@ -12,6 +12,7 @@ import msgspec
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.options.discounts import discounts_in
 from dovetail.cli.output.console import write_error
+from dovetail.cli.run.dashboard import DashboardSettings, dashboard_of_process
 from dovetail.cli.run.options import RunOptions, add_run_options
 from dovetail.cli.signals import stop_event
 from dovetail.codec.catalog.prices import read_prices
@@ -202,13 +203,23 @@ async def _operate(
     endpoints = Endpoints(
         address=options.bind_address, metrics_port=options.metrics_port, probe_port=options.health_probe_port
     )
-    async with serving(endpoints, scrape=observability.exposition.text, health=observability.health):
+    dashboard = DashboardSettings(
+        port=options.dashboard_port,
+        token_file=options.dashboard_token_file,
+        cluster_name=options.cluster_name,
+        region=options.region or "",
+    )
+    async with (
+        serving(endpoints, scrape=observability.exposition.text, health=observability.health),
+        dashboard_of_process(dashboard, log) as on_synced,
+    ):
         operator = Operator(
             access,
             cloud_factory=cloud_factory,
             settings=_operator_settings(options),
             log=log,
             observability=observability,
+            on_synced=on_synced,
         )
         await operator.run(stop)
 

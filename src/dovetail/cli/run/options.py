@@ -72,6 +72,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     bind_address: str
     metrics_port: int
     health_probe_port: int
+    dashboard_port: int
+    dashboard_token_file: str | None
     disable_cluster_state_observability: bool
     log_level: str
     log_format: str
@@ -221,6 +223,8 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
     ),
     _value("--metrics-port", _PORT, Endpoints().metrics_port, "Port of /metrics; 0 for none."),
     _value("--health-probe-port", _PORT, Endpoints().probe_port, "Port of /healthz and /readyz; 0 for none."),
+    _value("--dashboard-port", _PORT, 0, "Port of the dashboard, always on 127.0.0.1; 0 for none."),
+    _option("--dashboard-token-file", metavar="FILE", help="Token for the dashboard; may be rotated."),
     _flag("--disable-cluster-state-observability", "No metrics of individual nodes."),
     _value("--log-level", click.Choice(LEVELS), "info"),
     _value("--log-format", click.Choice(list(FORMATS)), "json"),

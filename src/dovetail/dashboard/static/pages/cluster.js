@@ -44,14 +44,14 @@ export function clusterPage(page) {
   if (!view) return [];
   return [
     h("h1", { class: "hidden" }, "Cluster"),
-    figures(view, page.store),
+    figures(view),
     pendingPods(page, view),
     nodes(page, view),
   ];
 }
 
-/** @param {View} view @param {Store} store */
-function figures(view, store) {
+/** @param {View} view */
+function figures(view) {
   const totals = view.totals;
   const hourly = totals.pricePerHour || 0;
   const gap = totals.gapPerHour;
@@ -59,11 +59,12 @@ function figures(view, store) {
   const states = {};
   for (const key in view.nodes) states[view.nodes[key].state] = (states[view.nodes[key].state] || 0) + 1;
   const moving = LIFE.filter((state) => state !== "ready" && states[state]);
-  const bound = totals.lowerBoundPerHour;
+  // A bound above the bill is older than the bill: explanations take longer than a document.
+  const bound = (totals.lowerBoundPerHour ?? Infinity) <= hourly ? totals.lowerBoundPerHour : undefined;
   return h("dl", { class: "figures" },
     figure("Cost per hour", money(hourly), `${money(totals.pricePerMonth || 0)} a month`, "lead"),
     bound == null
-      ? figure("Lower bound", "–", "not computed yet")
+      ? figure("Above the lower bound", "–", "being computed")
       : figure("Above the lower bound", gap != null && bound > 0 ? percent(Math.max(0, gap) / bound) : "–",
         `${perHour(bound)} at best`),
     figure("Nodes", number(totals.nodes || 0),

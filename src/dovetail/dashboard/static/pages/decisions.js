@@ -3,7 +3,7 @@
 
 import { h } from "../vdom.js";
 import { DECISION_WORDS, instant } from "../document.js";
-import { empty, link, nodeName } from "../components.js";
+import { empty, link, nodeName, shortName } from "../components.js";
 import { dateAndTime, duration, money, number, perHour, pluralize } from "../format.js";
 
 /** @typedef {import("../document.js").Decision} Decision */
@@ -19,7 +19,7 @@ export function decisionsPage(page) {
   const kind = page.query.get("kind") || "";
   const filter = (page.query.get("q") || "").toLowerCase();
   const limit = Number(page.query.get("limit")) || STEP;
-  const shown = all.filter((decision) => (!kind || decision.kind === kind) && matches(decision, filter));
+  const shown = all.filter((decision) => (kind === "all" || (kind ? decision.kind === kind : decision.kind !== "refused")) && matches(decision, filter));
   /** @type {Record<string, number>} */
   const counts = {};
   for (const decision of all) counts[decision.kind] = (counts[decision.kind] || 0) + 1;
@@ -29,15 +29,16 @@ export function decisionsPage(page) {
   }
   const choice = (/** @type {string} */ id, /** @type {string} */ label, /** @type {number} */ count) =>
     h("a", { key: id || "all", class: kind === id ? "on" : "", "aria-current": kind === id ? "true" : null, href: page.link({ kind: id, limit: "" }) },
-      id ? h("i", { class: `dot kind-${id}` }) : null, label, h("span", { class: "count" }, number(count)));
+      id && id !== "all" ? h("i", { class: `dot kind-${id}` }) : null, label, h("span", { class: "count" }, number(count)));
   return [
     h("div", { class: "toolbar" }, heading,
       h("label", { class: "field grow" }, h("span", null, "Filter"),
         h("input", { type: "search", value: page.query.get("q") || "", placeholder: "node, NodePool, reason", spellcheck: "false",
           on: { input: (/** @type {Event} */ event) => page.replace({ q: /** @type {HTMLInputElement} */ (event.target).value }) } }))),
     h("div", { class: "choices", role: "group", "aria-label": "Kinds" },
-      choice("", "All", all.length),
-      Object.keys(DECISION_WORDS).filter((id) => counts[id]).map((id) => choice(id, DECISION_WORDS[id], counts[id]))),
+      choice("", "Carried out", all.length - (counts.refused || 0)),
+      Object.keys(DECISION_WORDS).filter((id) => counts[id]).map((id) => choice(id, DECISION_WORDS[id], counts[id])),
+      counts.refused ? choice("all", "All", all.length) : null),
     shown.length ? table(page, shown.slice(0, limit)) : empty("No decision matches."),
     shown.length > limit ? h("a", { class: "more", href: page.link({ limit: limit + STEP }) }, `Show ${number(Math.min(STEP, shown.length - limit))} more`) : null,
   ];
@@ -72,7 +73,7 @@ function row(page, decision, open) {
     h("td", { class: "time" }, dateAndTime(instant(decision.at) || 0)),
     h("td", null, h("button", { type: "button", class: "disclose", "aria-expanded": open ? "true" : "false", on: { click: () => page.go({ open: open ? "" : decision.key }) } },
       h("i", { class: `dot kind-${decision.kind}` }), DECISION_WORDS[decision.kind] || decision.kind, " ",
-      subject.length ? pluralize(subject.length, "node") : "",
+      subject.length === 1 ? shortName(subject[0]) : subject.length ? pluralize(subject.length, "node") : "",
       decision.state === "running" ? h("span", { class: "chip running" }, "running") : decision.state === "failed" ? h("span", { class: "chip failed" }, "failed") : null)),
     h("td", { class: "wide" }, [decision.reason, decision.message].filter(Boolean).join(": ")),
     h("td", { class: "number" }, decision.promisedPerHour == null ? "–" : perHour(decision.promisedPerHour)),

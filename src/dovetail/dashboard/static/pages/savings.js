@@ -21,13 +21,19 @@ export function savingsPage(page) {
     h("p", { class: "fine" }, view.cluster.prices || "")];
 }
 
+/** A bound above the bill is older than the bill: explanations take longer than a document. @param {View} view */
+function lowerBound(view) {
+  const bound = view.totals.lowerBoundPerHour;
+  return bound != null && bound <= (view.totals.pricePerHour || 0) ? bound : null;
+}
+
 /** @param {View} view */
 function figures(view) {
   const totals = view.totals;
   const savings = view.savings;
   return h("dl", { class: "figures" },
     figure("Bill now", perHour(totals.pricePerHour || 0), `${money(totals.pricePerMonth || 0)} a month`, "lead"),
-    figure("Lower bound", perHour(totals.lowerBoundPerHour), totals.lowerBoundPerHour == null ? "not computed yet" : "the cheapest fleet for these pods"),
+    figure("Lower bound", perHour(lowerBound(view)), lowerBound(view) === null ? "being computed" : "no fleet for these pods is cheaper"),
     figure("Can be saved now", perHour(totals.availableSavingPerHour || 0), "by nodes that are about to go"),
     figure("Held up by blockers", totals.blockedSavingPerHour == null ? "–" : perHour(totals.blockedSavingPerHour), `nodes of ${perHour(totals.blockedPricePerHour || 0)} are kept`),
     figure("Saved so far", money(savings.realized || 0), savings.since ? `since ${dateAndTime(instant(savings.since) || 0)}` : "no ledger"),
@@ -38,8 +44,8 @@ function figures(view) {
 function split(view) {
   const totals = view.totals;
   const bill = totals.pricePerHour || 0;
-  const bound = totals.lowerBoundPerHour;
-  if (!bill || bound == null) return null;
+  const bound = lowerBound(view);
+  if (!bill || bound === null) return null;
   const needed = Math.min(bound, bill);
   const gap = Math.max(0, bill - bound);
   const held = Math.min(gap, totals.blockedSavingPerHour || 0);
