@@ -14,7 +14,7 @@ LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 2 --dist loadfile -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
+.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-kube bench-aws bench-dashboard screenshots chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -33,10 +33,13 @@ demo: $(CLI) ## Scale a simulated cluster to 100 pods and back
 	@scripts/demo
 
 test: $(READY) ## Run all tests but the slow ones, on all cores
-	@$(RUN) pytest -n auto --dist worksteal -m 'not slow and not live' $(ARGS)
+	@$(RUN) pytest -n auto --dist worksteal -m 'not slow and not live and not browser' $(ARGS)
 
 test-slow: $(READY) ## Run the slow tests: crashes at every step, whole processes in real time
-	@$(RUN) pytest -n auto --dist worksteal -m 'slow and not live' $(ARGS)
+	@$(RUN) pytest -n auto --dist worksteal -m 'slow and not live and not browser' $(ARGS)
+
+test-browser: $(READY) ## Run the tests of the dashboard in Chromium; installs it with apt if it is missing
+	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(RUN) pytest -n 2 --dist worksteal -m browser tests/dashboard $(ARGS)
 
 live: $(READY) ## Run the tests on real control planes, built with Go, or on ARGS=--kubeconfig=FILE
 	@$(RUN) pytest -m live $(LIVE_PROCESSES) tests/live tests/contract $(ARGS)
@@ -46,6 +49,9 @@ lint: $(READY) ## Check style, types and layers
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
+	@if command -v tsc >/dev/null; then \
+		echo tsc --noEmit && tsc --noEmit --project src/dovetail/dashboard; \
+	else echo 'NOT CHECKED: types of the JavaScript; tsc (TypeScript) is not on the PATH' >&2; fi
 
 format: $(READY) ## Format the code
 	$(RUN) ruff check --fix .
@@ -68,6 +74,12 @@ bench-hostile: $(READY) ## Measure the wait of ordinary pods beside pods that ar
 
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
+
+bench-dashboard: $(READY) ## Measure the dashboard with 2,000 nodes and 50,000 pods in Chromium
+	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(RUN) bench.dashboard $(ARGS)
+
+screenshots: $(READY) ## Make the pictures of docs/images from demos with a fixed seed
+	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(VENV)/bin/python scripts/screenshots.py
 
 chaos: $(READY) ## Attack replicas on a real control plane: kills, API faults, hostile objects; ARGS=--minutes=60
 	@$(RUN) bench.chaos $(ARGS)

@@ -7,6 +7,7 @@ a document to the frame that shows it. Memory: of the page's process.
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import time
 from collections.abc import AsyncIterator
@@ -34,7 +35,7 @@ from dovetail.view.document import (
 )
 
 TOKEN: Final = "a-token-for-the-benchmark"  # noqa: S105
-CHROMIUM: Final = "/usr/bin/chromium"
+CHROMIUM: Final = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 LIMITS: Final = {"first_paint_seconds": 3.0, "update_ms": 200.0, "memory_mb": 300.0}
 _START: Final = datetime(2026, 1, 1, 9, tzinfo=UTC)
 _TYPES: Final = ("m7g.2xlarge", "c7g.4xlarge", "r6g.xlarge", "m6a.4xlarge", "c6i.2xlarge")
@@ -157,9 +158,7 @@ async def measure(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
     await source.start()
     server = DashboardServer(source, get_token=lambda: TOKEN)
     async with server.serving() as port, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"]
-        )
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await browser.new_page(viewport={"width": 1440, "height": 900})
         began = time.perf_counter()
         await page.goto(f"http://127.0.0.1:{port}/#token={TOKEN}", wait_until="commit")

@@ -159,7 +159,7 @@ function nodes(page, view) {
           on: { input: (/** @type {Event} */ event) => page.replace({ q: /** @type {HTMLInputElement} */ (event.target).value }) },
         }))),
     legend(page, page.query.get("workload") || ""),
-    shown ? h("div", { class: "cards", id: "cards", role: "list", style: { height: `${height}px` } }, visibleCards(page, view))
+    shown ? h("div", { class: "cards", id: "cards", style: { height: `${height}px` } }, visibleCards(page, view))
       : empty(total ? "No node matches the filter." : "There are no nodes yet. They appear here as soon as one is launched."));
 }
 
@@ -236,7 +236,7 @@ function order(sort) {
  * @property {number} columns
  * @property {number} width of a card
  * @property {number} height of everything
- * @property {{name: string, nodes: ClusterNode[], top: number, first: number}[]} groups
+ * @property {{name: string, nodes: ClusterNode[], top: number}[]} groups
  */
 /** @type {Layout} */
 let cached = { id: "", shown: 0, total: 0, columns: 1, width: 0, height: 0, groups: [] };
@@ -266,12 +266,10 @@ function layout(page, view) {
   const columns = Math.max(1, Math.floor((page.viewport.width + GAP) / (CARD_WIDTH + GAP)));
   const width = Math.floor((page.viewport.width - GAP * (columns - 1)) / columns);
   let height = 0;
-  let first = 0;
   const groups = names.map((name) => {
     const nodes = /** @type {ClusterNode[]} */ (byGroup.get(name)).sort(order(sort));
-    const placed = { name, nodes, top: height, first };
+    const placed = { name, nodes, top: height };
     height += HEADER_HEIGHT + Math.ceil(nodes.length / columns) * (CARD_HEIGHT + GAP) + 6;
-    first += nodes.length;
     return placed;
   });
   cached = { id, shown: shown.length, total: all.length, columns, width, height, groups };
@@ -284,7 +282,7 @@ function layout(page, view) {
  * @param {View} view
  */
 export function visibleCards(page, view) {
-  const { shown, columns, width, groups } = layout(page, view);
+  const { columns, width, groups } = layout(page, view);
   const top = page.viewport.top - OVERSCAN;
   const bottom = page.viewport.bottom + OVERSCAN;
   const pools = (page.query.get("group") || "pool") === "pool" ? view.nodePools : {};
@@ -302,9 +300,7 @@ export function visibleCards(page, view) {
       const y = start + Math.floor(index / columns) * (CARD_HEIGHT + GAP);
       const style = { transform: `translate(${x}px, ${y}px)`, width: `${width}px` };
       const node = group.nodes[index];
-      visible.push(h("div", {
-        key: node.key, class: `card state-${node.state}`, role: "listitem", "aria-setsize": shown, "aria-posinset": group.first + index + 1, style,
-      }, card(page.store, node, width, workload)));
+      visible.push(h("div", { key: node.key, class: `card state-${node.state}`, style }, card(page.store, node, width, workload)));
     }
   }
   return visible;
