@@ -32,11 +32,13 @@ OPTIONS_WITHOUT_VALUE = {
     "context": "the pod uses its service account",
     "prices": "a file: controller.extraArgs and extraVolumes",
     "discounts": "a file: controller.extraArgs and extraVolumes",
+    "dashboard_token_file": "mounted from the Secret controller.dashboard.tokenSecret",
 }
 """Options of the command that are not chart values, and why."""
 OUTSIDE_SETTINGS = {
     "metrics_port": ("controller", "metrics", "port"),
     "health_probe_port": ("controller", "healthProbe", "port"),
+    "dashboard_port": ("controller", "dashboard", "port"),
     "log_level": ("logLevel",),
     "log_format": ("logFormat",),
 }
@@ -113,6 +115,7 @@ def test_every_value_has_an_effect() -> None:
         ({"settings": {"disableLeaderElection": True}}, "at '/replicas': maximum: got 2, want 1"),
         ({"controller": {"image": {"digest": "0123"}}}, "at '/controller/image/digest'"),
         ({"controller": {"metrics": {"port": 0}}}, "at '/controller/metrics/port'"),
+        ({"controller": {"dashboard": {"enabled": True}}}, "at '/controller/dashboard/tokenSecret'"),
         ({"serviceAccount": {"annotations": {"a": True}}}, "got boolean, want string"),
         ({"terminationGracePeriodSeconds": 1}, "at '/terminationGracePeriodSeconds'"),
     ],
@@ -190,6 +193,21 @@ def chart_options() -> set[str]:
         for option in run.params
         if option.name and not option.name.startswith("virtual") and option.name not in OPTIONS_WITHOUT_VALUE
     }
+
+
+def test_dashboard_is_off_unless_enabled() -> None:
+    assert "dashboard" not in rendered_text(REQUIRED_VALUES).lower()
+
+
+def test_dashboard_has_no_port_that_other_pods_could_reach() -> None:
+    """It listens on the pod's loopback address, which `kubectl port-forward` connects to."""
+    objects = rendered(
+        **merged(REQUIRED_VALUES, {"controller": {"dashboard": {"enabled": True, "tokenSecret": "token"}}})
+    )
+
+    (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {port["containerPort"] for port in container["ports"]} == {8080, 8081}
+    assert [port["port"] for port in only(objects, "Service")["spec"]["ports"]] == [8080]
 
 
 def test_every_option_of_the_command_is_a_value_or_has_a_reason() -> None:
