@@ -32,6 +32,7 @@ COMMANDS = {
     "sandbox": "sandbox",
     "savings": "savings.command",
     "simulate": "simulate.command",
+    "top": "top.command",
     "virtual": "virtual",
 }
 """The module of each command, below ``dovetail.cli``; the command is a function of its name."""
