@@ -27,7 +27,7 @@ from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.savings import LEDGER_CONFIG_MAP
-from dovetail.model.settings import FeatureGates, SchedulingSettings
+from dovetail.model.settings import ConsolidationSettings, FeatureGates, SchedulingSettings
 from dovetail.ports.api_resources import NAMESPACES, find_resource
 from dovetail.ports.kube_client import KubeClient, Object
 from dovetail.ports.kube_errors import ApiError
@@ -81,6 +81,7 @@ class SimulatedCluster:
         kube: Callable[[ApiServer, Invariants], KubeClient] = CheckedKubeClient,
         discounts: DiscountBook = NO_DISCOUNTS,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
+        consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
         fork: Fork | None = None,
     ) -> None:
         """Build and start the cluster; ``kube`` builds each operator's API client.
@@ -94,6 +95,7 @@ class SimulatedCluster:
         self._gates = gates
         self._discounts = discounts
         self._burstable = burstable
+        self._consolidation = consolidation
         self.clock = VirtualClock(start=start)
         self.random = SeededRandomSource(scenario.seed)
         self.api = ApiServer(now=self.clock.now)
@@ -149,6 +151,7 @@ class SimulatedCluster:
         gates: FeatureGates = FeatureGates(),  # noqa: B008 - frozen
         discounts: DiscountBook = NO_DISCOUNTS,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
+        consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
         region: str = "",
         seed: int = 1,
         missing: Iterable[str] = (),
@@ -187,6 +190,7 @@ class SimulatedCluster:
             kube=lambda api, _: SimulatedKubeClient(api),
             discounts=discounts,
             burstable=burstable,
+            consolidation=consolidation,
             fork=fork,
         )
 
@@ -228,6 +232,7 @@ class SimulatedCluster:
             kube=self._kube(self.api, self.invariants),
             discounts=self._discounts,
             burstable=self._burstable,
+            consolidation=self._consolidation,
         )
 
     def _instance_exists(self, provider_id: str) -> bool | None:

@@ -1,5 +1,7 @@
 """Operator process in a simulated cluster: real controllers on simulated ports."""
 
+import msgspec
+
 from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.registry import controllers
 from dovetail.controllers.runtime.event_recorder import KubeEventRecorder
@@ -49,6 +51,7 @@ class SimulatedOperator:
         kube: KubeClient,
         discounts: DiscountBook = NO_DISCOUNTS,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
+        consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
     ) -> None:
         """Start the controllers; ``kube`` is a client of ``api``, maybe with checks."""
         self.loop = VirtualEventLoop(clock)
@@ -86,7 +89,9 @@ class SimulatedOperator:
             events=KubeEventRecorder(kube=kube, loop=self.loop, random=random, log=log),
             metrics=metrics,
             scheduling_settings=settings,
-            consolidation_settings=ConsolidationSettings(spot_to_spot=gates.SpotToSpotConsolidation),
+            consolidation_settings=msgspec.structs.replace(
+                consolidation, spot_to_spot=gates.SpotToSpotConsolidation
+            ),
             feature_gates=gates,
         )
         self.manager = ControllerManager(controllers(context), context)
