@@ -28,6 +28,7 @@ COMMANDS = {
     "dump": "dump",
     "explain": "explain.command",
     "migrate": "migrate.command",
+    "preview": "preview.command",
     "run": "run.command",
     "sandbox": "sandbox",
     "savings": "savings.command",
@@ -148,7 +149,7 @@ def _find_location(error: Exception) -> str:
     modules=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 bad input; 2 unschedulable pods, a failed demo, or findings; "
-    "70 a bug in Dovetail; 130 interrupted.",
+    "3 a broken limit; 70 a bug in Dovetail; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="dovetail", message="%(prog)s %(version)s")
 def cli() -> None:

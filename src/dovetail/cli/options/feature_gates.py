@@ -1,6 +1,7 @@
 """The option ``--feature-gates``."""
 
 import click
+import msgspec
 
 from dovetail.codec.text.suggestions import suggest
 from dovetail.model.settings import FeatureGates
@@ -19,12 +20,17 @@ def lenient_gates(_: click.Context, __: click.Parameter, given: str) -> FeatureG
 
 def strict_gates(_: click.Context, __: click.Parameter, given: str) -> FeatureGates:
     """Parse gates; unknown ones are errors."""
-    gates = _parse_gates(given)
-    for name in gates:
+    return change_gates(FeatureGates(), given)
+
+
+def change_gates(gates: FeatureGates, given: str) -> FeatureGates:
+    """Return gates with those given; unknown ones are errors."""
+    changed = _parse_gates(given)
+    for name in changed:
         if name not in FeatureGates.__struct_fields__:
             known = FeatureGates.__struct_fields__
             raise click.BadParameter(f"{name!r} is not a feature gate{suggest(name, known)}")
-    return FeatureGates(**gates)
+    return msgspec.structs.replace(gates, **changed)
 
 
 def _parse_gates(given: str) -> dict[str, bool]:
