@@ -29,11 +29,12 @@ def defined_in(path: Path) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, kinds)}
 
 
-def test_the_four_main_lines_are_on_the_page() -> None:
+def test_the_five_main_lines_are_on_the_page() -> None:
     assert list(MAIN_LINES) == [
         "Pending pod → running node",
         "Node deleted → gone",
         "`dovetail simulate`",
+        "`dovetail preview`",
         "`dovetail cluster apply`",
     ]
 

@@ -17,7 +17,9 @@ from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
-OPEN = frozenset({"labels", "instance_types", "requested", "allocatable", "capacity", "overhead", "free"})
+OPEN = frozenset(
+    {"labels", "reasons", "instance_types", "requested", "allocatable", "capacity", "overhead", "free"}
+)
 """Fields whose keys are names of types, labels and resources."""
 
 
@@ -52,6 +54,13 @@ def test_simulate_guide_explains_every_field_of_a_plan() -> None:
     ]
 
     assert unexplained("simulate.md", document("simulate", *files)) == []
+
+
+def test_preview_guide_explains_every_field() -> None:
+    folder = ROOT / "examples" / "preview"
+    files = ("-f", str(folder / "on-demand.yaml"), "--cluster", str(folder / "cluster.json"))
+
+    assert unexplained("preview.md", document("preview", *files, "--delete", "nodepool/default")) == []
 
 
 def test_catalogue_guide_explains_every_field() -> None:

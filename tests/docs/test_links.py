@@ -73,7 +73,7 @@ def test_every_module_that_a_page_names_exists(page: Path) -> None:
 
 @cache
 def module_paths() -> frozenset[str]:
-    folders = ("src", "tests", "bench", "scripts")
+    folders = ("src", "tests", "bench", "scripts", "deploy")
     return frozenset(
         f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")
     )

@@ -1,0 +1,23 @@
+"""The dump of examples/preview, for its guide: ``python -m tests.preview.example`` writes it again."""
+
+import json
+from pathlib import Path
+
+from tests.preview.truth import a_shop, an_app, build_real_cluster, dump
+
+FILE = Path(__file__).parents[2] / "examples" / "preview" / "cluster.json"
+
+
+def record_example() -> str:
+    """Return a dump of six nodes with three applications, one of which must not be disrupted."""
+    report = an_app("report", replicas=1, cpu="500m")
+    template = report["spec"]["template"]
+    template["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+    objects = dump(build_real_cluster(a_shop(report))).objects
+    # One object per line: a new dump is a readable change.
+    lines = ",\n".join(json.dumps(obj, separators=(",", ":")) for obj in objects)
+    return f'{{"apiVersion":"v1","kind":"List","items":[\n{lines}\n]}}\n'
+
+
+if __name__ == "__main__":
+    FILE.write_text(record_example())
