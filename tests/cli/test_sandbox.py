@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
+from dovetail.host.clock import SystemClock
 
 KUBECTL = shutil.which("kubectl", path=str(Path(sys.executable).parent))
 READY = 60.0
@@ -262,7 +263,7 @@ def test_its_clock_is_not_ahead_of_the_real_clock(sandbox: Callable[..., Running
     cluster.kubectl("create", "namespace", "new")
 
     created = cluster.kubectl("get", "namespace", "new", "-o", "jsonpath={.metadata.creationTimestamp}")
-    now = time.time()
+    now = SystemClock().now().timestamp()
     assert now - 60 < datetime.fromisoformat(created).timestamp() <= now
 
 

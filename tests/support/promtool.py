@@ -21,7 +21,8 @@ def promtool() -> Path:
 
 
 def _extract(name: str, target: Path, scratch: Path) -> None:
-    subprocess.run(["apt-get", "download", "prometheus"], cwd=scratch, check=True, capture_output=True)
+    download = ["/usr/bin/apt-get", "download", "prometheus"]
+    subprocess.run(download, cwd=scratch, check=True, capture_output=True)
     (package,) = scratch.glob("*.deb")
-    subprocess.run(["dpkg", "-x", package, scratch / "package"], check=True, capture_output=True)
+    subprocess.run(["/usr/bin/dpkg", "-x", package, scratch / "package"], check=True, capture_output=True)
     shutil.copy(scratch / "package" / "usr" / "bin" / name, target)

@@ -20,7 +20,8 @@ from dovetail.ports.api_resources import (
 from dovetail.ports.kube_errors import ApiError, NotFound
 from dovetail.preview.manifests import ChangedManifests, ChangedObject
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.cluster import LAST_APPLIED, SimulatedCluster
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.fork.changes import LAST_APPLIED
 from dovetail.simulator.scenario.model import Action, Apply
 from dovetail.simulator.scenario_actions import perform
 

@@ -21,7 +21,7 @@ from dovetail.simulator.workqueue import start_watch
 class ResourceQuotaController(Controller):
     """Computes usage when a quota changes, and when pods end or claims are deleted.
 
-    Admission charges new objects; this controller gives back what ended ones took.
+    Admission charges new objects; this controller subtracts ended ones.
     """
 
     resource = RESOURCE_QUOTAS

@@ -1,4 +1,4 @@
-"""ResourceQuota admission: quotas of pods and volume claims are checked and charged.
+"""ResourceQuota admission of pods and volume claims.
 
 Other names in a quota, such as ``count/deployments.apps``, are stored and not enforced, and
 neither are quotas with scopes. ``controllermanager.resource_quota`` computes the usage
