@@ -1,6 +1,7 @@
 """Processes of ``dovetail run`` and ``dovetail virtual`` on a live cluster."""
 
 import asyncio
+import http.client
 import json
 import os
 import signal
@@ -10,13 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dovetail.host.clock import SystemClock
 from dovetail.operator.virtual.client import AccountClient
 from dovetail.simulator.ec2.billing import LaunchRecord
+from tests.live.chaos.api import NODE_CLAIMS, NODES, Api, ApiFailure
 from tests.live.cluster import Cluster, wait_for
 from tests.live.crds import install_crds
 from tests.live.process import Process
 
 CLUSTER = "live"
+_API_TIMEOUT = 60.0
+"""Seconds."""
+_TEMPORARY = (0, http.client.TOO_MANY_REQUESTS)
+"""Status codes: the connection is older than the API server, or its storage is not initialized."""
 NODE_CLASS: dict[str, Any] = {
     "apiVersion": "karpenter.k8s.aws/v1",
     "kind": "EC2NodeClass",
@@ -107,6 +114,7 @@ class Installation:
             folder / "virtual.log",
         )
         self.replicas: list[DovetailProcess] = []
+        self._api = Api(cluster)
 
     @property
     def endpoint(self) -> str:
@@ -122,6 +130,7 @@ class Installation:
     def stop(self) -> None:
         for process in (*self.replicas, self.account):
             process.kill()
+        self._api.close()
 
     def start_replica(
         self, *options: str, kubeconfig: Path | None = None, own_account: bool = False
@@ -143,16 +152,31 @@ class Installation:
 
     def ready_replicas(self, name: str) -> int:
         """Return ``readyReplicas`` of a Deployment."""
-        deployment = self.cluster.read("deployment", name, "-n", "default")
+        deployment = self.get(f"/apis/apps/v1/namespaces/default/deployments/{name}")
         return int(deployment["status"].get("readyReplicas") or 0)
 
     def nodes(self) -> list[dict[str, Any]]:
-        nodes: list[dict[str, Any]] = self.cluster.read("nodes")
-        return nodes
+        # Items of a list have no kind, unless they are custom resources.
+        return [{"apiVersion": "v1", "kind": "Node", **node} for node in self.get(NODES)["items"]]
 
     def claims(self) -> list[dict[str, Any]]:
-        claims: list[dict[str, Any]] = self.cluster.read("nodeclaims")
+        claims: list[dict[str, Any]] = self.get(NODE_CLAIMS)["items"]
         return claims
+
+    def get(self, path: str) -> Any:
+        """Read from the API server; tests poll, and a process of kubectl for each read takes the CPU.
+
+        As kubectl does, try again while the API server starts.
+        """
+        clock = SystemClock()
+        deadline = clock.seconds() + _API_TIMEOUT
+        while True:
+            try:
+                return self._api.get(path)
+            except ApiFailure as error:
+                if error.status not in _TEMPORARY or clock.seconds() > deadline:
+                    raise
+            clock.sleep(0.2)
 
     def launches(self) -> list[LaunchRecord]:
         """Return all instances ever launched in the account."""

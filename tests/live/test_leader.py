@@ -9,6 +9,7 @@ import pytest
 
 from dovetail.host.clock import SystemClock
 from dovetail.kube.leaderelection.elector import IDENTITY_MARK
+from tests.live.chaos.api import LEASE, ApiFailure
 from tests.live.cluster import wait_for
 from tests.live.control_plane import ControlPlane
 from tests.live.replicas import DovetailProcess, Installation, a_deployment, run_installation
@@ -29,11 +30,11 @@ def installation(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Instal
 
 def leader_of(installation: Installation) -> DovetailProcess | None:
     """Return the running replica that holds the lease."""
-    lease = installation.cluster.try_kubectl(
-        "get", "lease", "karpenter-leader-election", "-n", "kube-system",
-        "-o", "jsonpath={.spec.holderIdentity}",
-    )  # fmt: skip
-    pid = lease.stdout.partition(IDENTITY_MARK)[2].partition("-")[0]
+    try:
+        holder = installation.get(LEASE)["spec"].get("holderIdentity") or ""
+    except ApiFailure:
+        return None  # There is no lease yet.
+    pid = holder.partition(IDENTITY_MARK)[2].partition("-")[0]
     return next((replica for replica in installation.replicas if str(replica.pid) == pid), None)
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ClusterCommands(ABC):
-    """What a user does with a cluster file; each command has a session of its own."""
+    """Plan and delete a cluster as a user does; each command has a session of its own."""
 
     @abstractmethod
     def open_session(
