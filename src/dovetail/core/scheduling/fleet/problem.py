@@ -194,6 +194,7 @@ def _pareto_front(room: Floats, admission: Ints, includes: Bools) -> Ints:
     """Return the rows of ``room`` (cheapest first) that no earlier row dominates."""
     if _kernel is not None:
         kept = np.empty(len(room), dtype=np.int64)
+        room, admission = np.ascontiguousarray(room, np.float64), np.ascontiguousarray(admission, np.int64)
         shape = (*room.shape, len(includes))
         count = _kernel.pareto_front(shape, room, admission, includes.astype(np.int64).ravel(), kept)
         return kept[:count]
