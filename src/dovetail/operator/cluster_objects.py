@@ -53,11 +53,6 @@ OPTIONAL: Final = (
     *(kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES, kinds.CRON_JOBS, kinds.JOBS, kinds.SERVICES),
 )
 """Kinds that many clusters have no objects of, or whose API is not installed."""
-DUMP: Final = (
-    "kubectl get nodes,pods,nodepools,nodeclaims,ec2nodeclasses,deploy,rs,sts,ds,jobs,cronjobs,pdb,ns,"
-    "priorityclasses,svc,pv,pvc,sc,csinodes,limitranges,runtimeclasses,controllerrevisions -A -o json"
-)
-"""Command for a dump with all of them that every cluster serves."""
 _TIMEOUT_SECONDS: Final = 10.0
 
 

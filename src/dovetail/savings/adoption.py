@@ -187,6 +187,8 @@ def _encode_claim(node: Object, pool: str, node_class: str) -> Object:
         },
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class},
+            # Nodes of node groups do not expire; and without it, the default would change the spec.
+            "expireAfter": "Never",
             "requirements": [{"key": label_keys.NODEPOOL, "operator": "In", "values": [pool]}],
         },
         "status": {

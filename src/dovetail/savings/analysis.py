@@ -157,7 +157,8 @@ class _Analysis:
         from_scratch = min(consolidated, self._bill(scratch, all_nodes))
         played = play is not None
         if play is not None:
-            consolidated = min(today, max(from_scratch, play(self._adopted.objects)))
+            consolidated = min(today, play(self._adopted.objects))
+            from_scratch = min(from_scratch, consolidated)
         fixed = [name for name in self._price if name not in set(all_nodes) - scratch.kept]
         moving = frozenset(all_nodes) - scratch.kept
         pods = [
@@ -212,7 +213,7 @@ class _Analysis:
             blockers=self._blocker_lines(blocked),
             options=options,
             inferred_pools=[inferred.pool.name for inferred in self._adopted.inferred],
-            notes=self._notes(scratch, len(fixed)),
+            notes=self._notes(scratch, played),
         )
 
     def _plan(self, removable: Sequence[str]) -> Fleet:
@@ -285,13 +286,17 @@ class _Analysis:
         ]
         return sorted(bills, key=lambda bill: (-bill.price, bill.group))
 
-    def _notes(self, scratch: Fleet, fixed: int) -> list[str]:
+    def _notes(self, scratch: Fleet, played: bool) -> list[str]:
         notes = [*_merge_missing(self._source.missing), *self._adopted.notes]
         counts: dict[str, int] = {}
         for entry in self._priced:
             if entry.price is not None and entry.note:
                 counts[entry.note] = counts.get(entry.note, 0) + 1
         notes += [f"{count} nodes: {note}" for note, count in sorted(counts.items())]
+        regions = {node.labels.get(label_keys.REGION) for node in self._original.nodes()} - {None}
+        if len(regions) > 1:
+            names = ", ".join(sorted(map(str, regions)))
+            notes.append(f"nodes of more than one region or cluster: {names}; plans are for one")
         kinds = {entry.group.kind for entry in self._priced}
         if GroupKind.FARGATE in kinds:
             notes.append(FARGATE_NOTE)
@@ -300,7 +305,8 @@ class _Analysis:
         if scratch.kept:
             notes.append(f"{len(scratch.kept)} nodes stay: {scratch.message}")
         if self._adopted.inferred:
-            notes.append("pods of node groups keep capacity type and architecture, except in the options")
+            except_for = "the played consolidation and the options" if played else "the options"
+            notes.append(f"pods of node groups keep capacity type and architecture, except in {except_for}")
         notes.append(f"lower bound by {DESCRIPTION}")
         return notes
 

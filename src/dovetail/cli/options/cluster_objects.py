@@ -12,8 +12,10 @@ from dovetail.cli.files import read_sources
 from dovetail.errors import DovetailError
 from dovetail.host.clock import SystemClock
 from dovetail.kube.auth.kubeconfig import load_rest_config
-from dovetail.operator.cluster_objects import DUMP, ClusterObjects, list_objects, read_dumps
+from dovetail.operator.cluster_objects import ClusterObjects, list_objects, read_dumps
 
+MAKE_DUMP: Final = "dovetail dump -o cluster.json"
+"""Command for a dump with all kinds that commands read."""
 _BOTH: Final = "Use --cluster for a dump, or --kubeconfig and --context; not both."
 
 
@@ -33,5 +35,5 @@ def read_cluster_objects(
         raise click.UsageError(_BOTH)
     read = read_dumps(read_sources(cluster))
     if not any(obj.get("kind") == "Node" for obj in read.objects):
-        raise DovetailError(f"no nodes in {', '.join(cluster)}; make a dump with: {DUMP}")
+        raise DovetailError(f"no nodes in {', '.join(cluster)}; make a dump with: {MAKE_DUMP}")
     return read, read.recorded_at or now

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import catalog_in, prices_in
+from dovetail.cli.options.cluster_objects import MAKE_DUMP
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress
@@ -35,9 +36,6 @@ from dovetail.simulate import find_region, get_region_of_nodes, load_cache
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
-
-DUMP: Final = "dovetail dump -o cluster.json"
-"""Command for a dump with all objects that commands need."""
 
 _Command = Callable[..., Any]
 
@@ -191,5 +189,5 @@ def read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
         raise click.UsageError("Use --cluster for a dump, or --kubeconfig and --context; not both.")
     inputs = read_inputs([], read_sources(source.cluster))
     if not inputs.nodes:
-        raise DovetailError(f"no nodes in {', '.join(source.cluster)}; make a dump with: {DUMP}")
+        raise DovetailError(f"no nodes in {', '.join(source.cluster)}; make a dump with: {MAKE_DUMP}")
     return load_cache(inputs), inputs.recorded_at or now

@@ -1,5 +1,6 @@
 """``dovetail savings``: what a cluster costs, and what it could cost."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.savings.adoption import UNKNOWN_CLUSTER, AdoptedCluster
-from dovetail.savings.analysis import SavingsInput, SavingsResult, analyse, find_cluster_region
+from dovetail.savings.analysis import Play, SavingsInput, SavingsResult, analyse, find_cluster_region
 
 _EPILOG = "Exit codes: 0 analysed; 1 bad input, or no nodes or pods."
 
@@ -44,6 +45,9 @@ _EPILOG = "Exit codes: 0 analysed; 1 bad input, or no nodes or pods."
     "--keep-types", is_flag=True, help="Inferred NodePools have only the instance types of their groups."
 )
 @click.option(
+    "--play", is_flag=True, help="Play consolidation in a simulated copy instead of planning it in one step."
+)
+@click.option(
     "--write-pools",
     metavar="DIR",
     type=click.Path(path_type=Path),
@@ -61,6 +65,7 @@ def savings(
     prices: str | None,
     region: str | None,
     keep_types: bool,
+    play: bool,
     write_pools: Path | None,
     cluster_name: str | None,
     output: str,
@@ -81,20 +86,26 @@ def savings(
     objects, now = read
     place = find_cluster_region(objects.objects, known, region)
     with progress("Planning other fleets"):
-        result = analyse(
-            SavingsInput(
-                objects=objects.objects,
-                now=now,
-                catalog=known,
-                prices=book,
-                region=place,
-                keep_types=keep_types,
-                missing=objects.missing,
-            )
+        source = SavingsInput(
+            objects=objects.objects,
+            now=now,
+            catalog=known,
+            prices=book,
+            region=place,
+            keep_types=keep_types,
+            missing=objects.missing,
         )
+        result = analyse(source, _create_playback(source) if play else None)
     if write_pools is not None:
         _write_pools(result.adopted, write_pools, cluster_name)
     _show(result, output, book, place.name)
+
+
+def _create_playback(source: SavingsInput) -> Play:
+    # Imported late: the simulator takes a while to load.
+    from dovetail.savings.playback import play_consolidation
+
+    return partial(play_consolidation, source)
 
 
 def _show(result: SavingsResult, output: str, prices: PriceBook, region: str) -> None:
