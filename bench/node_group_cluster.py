@@ -13,8 +13,8 @@ _GROUPS = (
     ("data", "r5.xlarge", "ON_DEMAND"),
 )
 _IMAGES = ("nginx:1.27", "shop/checkout:4.2", "redis:7", "shop/search:1.0")
-_CPU = (50, 100, 200, 250)
-_MEMORY = (64, 128, 256, 512, 1024)
+_CPU = (50, 100, 150, 200)
+_MEMORY = (64, 128, 256, 512)
 _FILL = 0.6
 NOW = "2026-11-01T12:00:00Z"
 
@@ -55,7 +55,7 @@ def node_group_cluster(nodes: int, pods: int, seed: int = 1) -> list[dict[str, A
         cpu_left, memory_left = cpus * 1000 * _FILL - 100, gib * 1024 * _FILL - 128
         share = (pods * (number + 1)) // nodes - placed
         for _ in range(share):
-            app, namespace, cpu, memory, image = templates[placed % workloads]
+            app, namespace, cpu, memory, image = templates[placed // 5 % workloads]
             cpu, memory = min(cpu, int(cpu_left)), min(memory, int(memory_left))
             if cpu < 10 or memory < 16:
                 break
