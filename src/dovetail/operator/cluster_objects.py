@@ -1,4 +1,4 @@
-"""Raw objects of a cluster: from dumps by ``kubectl get -o json``, or listed, only read."""
+"""Raw objects of a cluster, and its savings ledger: from dumps, or listed; only read."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -9,6 +9,7 @@ import msgspec
 
 from dovetail import __version__
 from dovetail.codec.inputs.collection import NamedFile, get_latest_time
+from dovetail.codec.savings_ledger import decode_ledger
 from dovetail.codec.text.documents import ManifestReader
 from dovetail.errors import DovetailError, InvalidInputError
 from dovetail.kube.auth.kubeconfig import RestConfig
@@ -16,6 +17,7 @@ from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
 from dovetail.kube.preflight import kubernetes_version
 from dovetail.kube.rate_limit import RateLimiter
+from dovetail.model.savings import LEDGER_CONFIG_MAP, SavingsLedger
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_errors import ApiError, NotFound
@@ -97,11 +99,7 @@ async def list_objects(access: RestConfig) -> ClusterObjects:
 
     Raises ``DovetailError`` if the API server does not respond.
     """
-    connection = Connection(
-        access,
-        rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
-        user_agent=f"dovetail/{__version__}",
-    )
+    connection = _connect(access)
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             await kubernetes_version(connection)
@@ -127,3 +125,34 @@ async def _list(kube: HttpKubeClient, kind: Resource) -> list[dict[str, Any]] | 
         return f"{kind.qualified_name} could not be listed: {error}"
     # Items of a list have no apiVersion and kind.
     return [{**obj, "apiVersion": kind.api_version, "kind": kind.kind} for obj in listed]
+
+
+async def read_ledger(access: RestConfig, namespace: str = "") -> SavingsLedger | None:
+    """Return the savings ledger in a namespace, or in any; None if there is none.
+
+    Raises ``DovetailError`` if the cluster gives no answer or no permission.
+    """
+    connection = _connect(access)
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            kube = HttpKubeClient(connection)
+            if namespace:
+                ledgers = [await kube.get(kinds.CONFIG_MAPS, LEDGER_CONFIG_MAP, namespace)]
+            else:
+                fields = f"metadata.name={LEDGER_CONFIG_MAP}"
+                ledgers = list(await kube.list(kinds.CONFIG_MAPS, fields=fields))
+    except NotFound:
+        return None
+    except TimeoutError as error:
+        raise DovetailError(f"{connection.server} gave no answer within {_TIMEOUT_SECONDS:g}s") from error
+    finally:
+        await connection.close()
+    return decode_ledger(ledgers[0]) if ledgers else None
+
+
+def _connect(access: RestConfig) -> Connection:
+    return Connection(
+        access,
+        rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
+        user_agent=f"dovetail/{__version__}",
+    )

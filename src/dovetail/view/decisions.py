@@ -84,7 +84,7 @@ class DecisionLog:
             for decision in self._decisions.values()
             if decision.kind is DecisionKind.LAUNCHED or not recorded.issuperset(decision.node_claims)
         )
-        decisions = [*(_show_record(record, now) for record in ledger.records), *observed]
+        decisions = [*show_records(ledger, now), *observed]
         decisions += self._refusals.values()
         decisions.sort(key=lambda decision: (decision.at, decision.key), reverse=True)
         return tuple(decisions[:MAX_DECISIONS])
@@ -174,6 +174,11 @@ def build_savings(ledger: SavingsLedger, now: datetime) -> SavingsView:
         realized_per_hour=sum(realized_rate(record, now) for record in lasting),
         by_reason=by_reason,
     )
+
+
+def show_records(ledger: SavingsLedger, now: datetime) -> tuple[DecisionView, ...]:
+    """Return the commands of the ledger, newest first."""
+    return tuple(_show_record(record, now) for record in reversed(ledger.records))
 
 
 def _show_launch(claim: NodeClaim, at: datetime) -> DecisionView:

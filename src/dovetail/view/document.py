@@ -7,7 +7,7 @@ reader: a document of an unchanged cluster differs in ``at`` only.
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -431,3 +431,13 @@ def encode_view(view: View) -> bytes:
 def decode_view(data: bytes) -> View:
     """Return the document of JSON; ``msgspec.ValidationError`` if it is none."""
     return msgspec.json.decode(data, type=View)
+
+
+def view_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the document."""
+    schema = msgspec.json.schema(View)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Live view of a cluster, version {VERSION}",
+        **schema,
+    }

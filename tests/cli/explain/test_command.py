@@ -319,3 +319,85 @@ def test_nodes_and_target_are_shown_with_their_node_costs() -> None:
 
     assert "Node costs are $0.2000 per hour; in all $20.0000 per hour" in text
     assert "could be 8 nodes for 13.61 USD/h (with node costs 20.00 and 15.21)." in text
+
+
+def a_ledger_dump(folder: Path, text: str) -> Path:
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "dovetail-savings", "namespace": "kube-system"},
+        "data": {"ledger.json": text},
+    }
+    file = folder / "ledger.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [config_map]}))
+    return file
+
+
+RECORD = {
+    "id": "one",
+    "at": "2026-01-01T09:00:00Z",
+    "reason": "Underutilized",
+    "promised": 0.25,
+    "removed": [
+        {
+            "claim": "old",
+            "uid": "u",
+            "node": "n",
+            "nodepool": "default",
+            "cost": 0.2,
+            "goneAt": "2026-01-01T10:00:00Z",
+            "until": "2026-01-01T12:00:00Z",
+        }
+    ],
+}
+
+
+def explain_savings(file: Path, *options: str) -> Result:
+    return CliRunner().invoke(cli, ["explain", "savings", "--cluster", str(file), *options])
+
+
+def test_savings_show_what_was_promised_and_what_was_saved(tmp_path: Path) -> None:
+    ledger = {"since": "2026-01-01T09:00:00Z", "records": [RECORD]}
+
+    result = explain_savings(a_ledger_dump(tmp_path, json.dumps(ledger)))
+
+    assert result.exit_code == 0, result.output
+    assert "Underutilized" in result.output
+    assert "to 01-01 12:00" in result.output
+    assert "Underutilized: 1 commands, 1 nodes; promised $0.50, saved $0.40" in result.output
+    assert all(len(line) <= 80 for line in result.output.splitlines())
+
+
+def test_savings_as_json_have_the_fields_of_the_view(tmp_path: Path) -> None:
+    ledger = {"since": "2026-01-01T09:00:00Z", "records": [RECORD]}
+
+    result = explain_savings(a_ledger_dump(tmp_path, json.dumps(ledger)), "-o", "json")
+
+    document = json.loads(result.output)
+    assert document["savings"]["realized"] == pytest.approx(0.4)
+    assert document["decisions"][0]["promisedPerHour"] == 0.25
+
+
+def test_savings_of_an_empty_ledger_say_so(tmp_path: Path) -> None:
+    result = explain_savings(a_ledger_dump(tmp_path, ""))
+
+    assert (result.exit_code, result.output.strip()) == (0, "No disruption command has been recorded yet.")
+
+
+@pytest.mark.parametrize(("text", "message"), [("{", "remove the key"), ('{"version": 9}', "version 9")])
+def test_broken_ledger_is_an_error_without_a_traceback(tmp_path: Path, text: str, message: str) -> None:
+    result = explain_savings(a_ledger_dump(tmp_path, text))
+
+    assert result.exit_code == 1
+    assert message in result.output
+    assert "dovetail-savings" in result.output
+
+
+def test_dump_without_the_ledger_is_an_error_that_says_how_to_get_it(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
+
+    result = explain_savings(file)
+
+    assert result.exit_code == 1
+    assert "kubectl get configmap dovetail-savings" in result.output

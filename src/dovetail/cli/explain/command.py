@@ -14,15 +14,23 @@ from dovetail.cli.explain.output import (
     NodeExplanation,
     Nodes,
     PodExplanation,
+    SavingsReport,
     UnpricedNode,
     format_blockers,
     format_node,
     format_nodes,
     format_pod,
+    format_savings,
     has_price,
 )
 from dovetail.cli.lazy_group import CommandGroup
-from dovetail.cli.options.cluster_source import ClusterSource, ExplainedCluster, read_cluster, source_options
+from dovetail.cli.options.cluster_source import (
+    ClusterSource,
+    ExplainedCluster,
+    read_cluster,
+    read_savings,
+    source_options,
+)
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.core.cost.node_groups import GroupKind
@@ -38,14 +46,19 @@ from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.resources import sum_resources
 from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
+from dovetail.model.savings import LEDGER_CONFIG_MAP
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.explain.blockers import Objects, compute_savings, group_by_blocker, mark_consolidatable
 from dovetail.state.explain.nodes import compute_cluster_target, explain_cluster
 from dovetail.state.snapshot import build_provisioning_snapshot
+from dovetail.view.decisions import build_savings, show_records
 
 _MAX_BLOCKERS: Final = 20
 """Blockers whose savings are computed; each takes an evaluation of the whole cluster."""
+_SAVINGS_DUMP_HELP: Final = (
+    "Read a dump with the ConfigMap of the ledger instead of a live cluster. May be repeated."
+)
 _EPILOG: Final = "Exit codes: 0 explained; 1 bad input, or no such node or pod."
 
 
@@ -132,6 +145,35 @@ def blockers(output: str, **options: Any) -> None:
         unpriced=_find_unpriced(cluster, reasons),
     )
     _show(output, report, format_blockers(report, cluster.prices), cluster)
+
+
+@explain.command(epilog="Exit codes: 0 explained; 1 bad input, or no savings ledger.")
+@click.option("--cluster", multiple=True, metavar="DUMP", type=click.Path(), help=_SAVINGS_DUMP_HELP)
+@click.option("--kubeconfig", metavar="FILE", help="Default: as for `explain node`.")
+@click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
+@click.option("-n", "--namespace", default="", help="Of the controller. Default: any.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def savings(
+    cluster: tuple[str, ...], kubeconfig: str | None, context: str, namespace: str, output: str
+) -> None:
+    """Show what disruption commands promised to save, and what they really saved.
+
+    The controller keeps both in the ConfigMap dovetail-savings of its namespace.
+    """
+    with progress("Reading the ledger"):
+        ledger, now = read_savings(cluster, kubeconfig, context, namespace)
+    if ledger is None:
+        where = f"in {', '.join(cluster)}" if cluster else f"in namespace {namespace}" if namespace else ""
+        raise DovetailError(
+            f"there is no ConfigMap {LEDGER_CONFIG_MAP} {where}".rstrip()
+            + "; Dovetail's chart installs it, and a dump needs: kubectl get configmap "
+            + f"{LEDGER_CONFIG_MAP} -n NAMESPACE -o json"
+        )
+    report = SavingsReport(at=now, savings=build_savings(ledger, now), decisions=show_records(ledger, now))
+    if output == "json":
+        write(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        write_lines(list(format_savings(report)))
 
 
 def _explain_nodes(cluster: ExplainedCluster) -> tuple[KeepReason, ...]:

@@ -4,6 +4,7 @@ Field names are stable: add, never rename.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from dovetail.core.disruption.explain import TargetFleet
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import UnschedulableReason
 from dovetail.state.explain.blockers import BlockedSavings
+from dovetail.view.document import DecisionState, DecisionView, SavingsView
 
 _MAX_SHOWN_PODS: Final = 10
 NOT_PRICED: Final = ("unmanaged", "no-claim", "no-price", "unfit")
@@ -100,6 +102,14 @@ class Blockers(msgspec.Struct, frozen=True, kw_only=True):
     node_cost: float = 0.0
     """USD per hour of all nodes beyond their instances."""
     unpriced: list[UnpricedNode] = []
+
+
+class SavingsReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The savings ledger: totals, and the newest commands first; as in the live view."""
+
+    at: datetime
+    savings: SavingsView
+    decisions: tuple[DecisionView, ...]
 
 
 def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
@@ -296,3 +306,46 @@ def _per_hour(price: float) -> str:
 
 def _format_source(prices: str) -> Text:
     return Text(f"Prices: {prices}.", style="dim")
+
+
+def format_savings(report: SavingsReport) -> Iterable[Text]:
+    """Yield a line per command, and the totals by reason."""
+    savings = report.savings
+    if savings.since is None:
+        yield Text("No disruption command has been recorded yet.")
+        return
+    rows = [
+        [
+            f"{decision.at:%m-%d %H:%M}",
+            decision.reason,
+            str(len(decision.nodes)),
+            f"{decision.promised_per_hour or 0.0:.4f}",
+            "-" if decision.realized_per_hour is None else f"{decision.realized_per_hour:.4f}",
+            f"{decision.realized or 0.0:.4f}",
+            _describe_saving(decision),
+        ]
+        for decision in report.decisions
+    ]
+    header = ["WHEN (UTC)", "REASON", "NODES", "PROMISED", "NOW", "SAVED", "STATE"]
+    first, *lines = columns([header, *rows], frozenset({2, 3, 4, 5}))
+    yield Text(first, style="bold")
+    for line, decision in zip(lines, report.decisions, strict=True):
+        yield Text(line, style="red" if decision.state is DecisionState.FAILED else "")
+    yield Text()
+    for reason, totals in savings.by_reason.items():
+        yield Text(
+            f"{reason}: {totals.decisions:,} commands, {totals.nodes:,} nodes; "
+            f"promised ${totals.promised:,.2f}, saved ${totals.realized:,.2f}"
+        )
+    since = f"{savings.since:%Y-%m-%d %H:%M} UTC"
+    yield Text(
+        f"Saved ${savings.realized:,.2f} since {since}, promised ${savings.promised:,.2f}.", style="bold"
+    )
+    yield Text(f"Savings that last: {_per_hour(savings.realized_per_hour)}.")
+    yield Text("PROMISED and NOW are $ per hour, SAVED is the amount so far.", style="dim")
+
+
+def _describe_saving(decision: DecisionView) -> str:
+    if decision.state is not DecisionState.DONE:
+        return decision.state.value
+    return "lasts" if decision.until is None else f"to {decision.until:%m-%d %H:%M}"

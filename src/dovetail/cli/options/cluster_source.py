@@ -18,6 +18,7 @@ from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress
 from dovetail.cli.output.plan_report import PriceSource, price_source
 from dovetail.codec.inputs.cluster_inputs import read_inputs
+from dovetail.codec.savings_ledger import find_ledger
 from dovetail.core.cost.node_prices import NodePrices
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.data.bundled import bundled_catalog
@@ -30,14 +31,16 @@ from dovetail.model.cloud.ec2_catalog import Catalog, Region
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.savings import SavingsLedger
 from dovetail.model.settings import SchedulingSettings
-from dovetail.operator.cluster_objects import list_objects
+from dovetail.operator.cluster_objects import list_objects, read_ledger
 from dovetail.simulate import find_region, get_region_of_nodes, load_cache
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
 
 _Command = Callable[..., Any]
+_BOTH: Final = "Use --cluster for a dump, or --kubeconfig and --context; not both."
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,10 +177,24 @@ def get_scheduling(source: ClusterSource) -> SchedulingSettings:
 def load_access(source: ClusterSource) -> RestConfig:
     """Return the access to the live cluster; raise if the options also name a dump."""
     if source.cluster and (source.kubeconfig or source.context):
-        raise click.UsageError("Use --cluster for a dump, or --kubeconfig and --context; not both.")
+        raise click.UsageError(_BOTH)
     return load_rest_config(
         source.kubeconfig, environ=os.environ, clock=SystemClock(), context=source.context
     )
+
+
+def read_savings(
+    cluster: tuple[str, ...], kubeconfig: str | None, context: str, namespace: str
+) -> tuple[SavingsLedger | None, datetime]:
+    """Return the savings ledger of a live cluster or of dumps, and now or the time of the dumps."""
+    now = SystemClock().now()
+    if not cluster:
+        access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
+        return asyncio.run(read_ledger(access, namespace)), now
+    if kubeconfig or context:
+        raise click.UsageError(_BOTH)
+    files = read_sources(cluster)
+    return find_ledger(files), read_inputs([], files).recorded_at or now
 
 
 def read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
@@ -186,7 +203,7 @@ def read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
     if not source.cluster:
         return ClusterCache.from_raw(asyncio.run(list_objects(load_access(source))).objects), now
     if source.kubeconfig or source.context:
-        raise click.UsageError("Use --cluster for a dump, or --kubeconfig and --context; not both.")
+        raise click.UsageError(_BOTH)
     inputs = read_inputs([], read_sources(source.cluster))
     if not inputs.nodes:
         raise DovetailError(f"no nodes in {', '.join(source.cluster)}; make a dump with: {MAKE_DUMP}")

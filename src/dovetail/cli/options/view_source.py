@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from dovetail.cli.files import read_sources
 from dovetail.cli.options.cluster_source import (
     ClusterSource,
     PriceFiles,
@@ -13,6 +14,7 @@ from dovetail.cli.options.cluster_source import (
 )
 from dovetail.cli.options.discounts import with_discount_source
 from dovetail.cli.output.console import progress
+from dovetail.codec.savings_ledger import find_ledger
 from dovetail.dashboard.sources.engine import Pricing
 from dovetail.dashboard.sources.live import LiveSource
 from dovetail.dashboard.sources.source import ViewSource
@@ -48,7 +50,9 @@ def open_source(source: ClusterSource, log: Log) -> ViewSource:
     with progress("Reading the dump"):
         cache, now = read_objects(source)
         pricing = _create_pricing(source, files, cache, now)
-        return StaticSource(build_dump_view(cache, pricing, now, name=", ".join(source.cluster)))
+        ledger = find_ledger(read_sources(source.cluster))
+        name = ", ".join(source.cluster)
+        return StaticSource(build_dump_view(cache, pricing, now, name=name, ledger=ledger))
 
 
 def _create_pricing(source: ClusterSource, files: PriceFiles, cache: ClusterCache, now: datetime) -> Pricing:
