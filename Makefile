@@ -78,7 +78,7 @@ bench-aws: $(READY) ## Measure the AWS adapter against moto
 bench-dashboard: $(READY) ## Measure the dashboard with 2,000 nodes and 50,000 pods in Chromium
 	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(RUN) bench.dashboard $(ARGS)
 
-screenshots: $(READY) ## Make the pictures of docs/images from demos with a fixed seed
+screenshots: $(READY) ## Make the screenshots in docs/images from demos with a fixed seed
 	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(VENV)/bin/python scripts/screenshots.py
 
 chaos: $(READY) ## Attack replicas on a real control plane: kills, API faults, hostile objects; ARGS=--minutes=60

@@ -173,7 +173,6 @@ async def measure(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
             await source.publish(view)
             await waiting
             updates.append((time.perf_counter() - began) * 1000)
-        scroll = await page.evaluate(_SCROLL)
         memory = await _measure_memory(browser, page)
         elements = await page.evaluate("document.querySelectorAll('*').length")
         await browser.close()
@@ -183,7 +182,6 @@ async def measure(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
         "first_paint_seconds": round(first_paint, 2),
         "update_ms": round(statistics.median(updates), 1),
         "update_max_ms": round(max(updates), 1),
-        "scroll_frame_ms": round(scroll, 1),
         "memory_mb": round(memory, 1),
         "elements": elements,
     }
@@ -194,21 +192,6 @@ async def _wait_for_pending(page: Page, pending: int) -> None:
         "text => document.querySelector('.figure.waiting .note')?.textContent === text",
         arg=f"{pending} pending",
     )
-
-
-_SCROLL: Final = """
-async () => {
-  const frames = [];
-  for (let i = 0; i < 60; i++) {
-    const start = performance.now();
-    scrollBy(0, 400);
-    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
-    frames.push(performance.now() - start);
-  }
-  return frames.sort((a, b) => a - b)[Math.floor(frames.length * 0.95)];
-}
-"""
-"""The 95th percentile of frames while the page scrolls, milliseconds."""
 
 
 async def _measure_memory(browser: Browser, page: Page) -> float:

@@ -20,7 +20,7 @@ Serve = Callable[[Any], Dashboard]
 
 
 class Simulation:
-    """A sandbox whose clock advances when a test says so; a source of documents."""
+    """A sandbox whose clock a test advances; a source of documents."""
 
     def __init__(self) -> None:
         scenario = read_scenario("sandbox", bundled_sandbox_scenario())

@@ -123,12 +123,11 @@ def demo(
     report: Report | None
     try:
         if dashboard:
-            from dovetail.cli.demo.dashboard import MAX_SECONDS, run_with_dashboard
+            from dovetail.cli.demo.dashboard import run_with_dashboard
 
-            playback = FixedSpeed(speed) if speed else AdaptiveSpeed(max_seconds=MAX_SECONDS)
             described = with_discount_source(prices, book).describe(scenario.region)
             report = asyncio.run(
-                run_with_dashboard(cluster, scenario, playback, port=dashboard_port, prices=described)
+                run_with_dashboard(cluster, scenario, speed=speed, port=dashboard_port, prices=described)
             )
         elif drawn:
             with screen() as show:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Generator
 from datetime import datetime
+from typing import Final
 
 from dovetail.cli.dashboard.serving import serving, simulation_source
 from dovetail.cli.demo.cluster_view import ClusterView
-from dovetail.cli.demo.playback import Playback
+from dovetail.cli.demo.playback import AdaptiveSpeed, FixedSpeed, Playback
 from dovetail.cli.output.console import write, write_note
 from dovetail.cli.signals import stop_event
 from dovetail.dashboard.sources.source import SourceStatus
@@ -14,14 +15,19 @@ from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.scenario.model import Scenario
 from dovetail.simulator.scenario_runner import Report, ScenarioRunner
 
-MAX_SECONDS = 90.0
+_MAX_SECONDS: Final = 90.0
 """Real seconds of adaptive playback: longer than in a terminal, since pages can be explored."""
 
 
 async def run_with_dashboard(
-    cluster: SimulatedCluster, scenario: Scenario, playback: Playback, *, port: int, prices: str
+    cluster: SimulatedCluster, scenario: Scenario, *, speed: float | None, port: int, prices: str
 ) -> Report | None:
-    """Run once a page is open, then serve until SIGINT; None if it was stopped before its end."""
+    """Run once a page is open, then serve until SIGINT.
+
+    ``speed`` is in virtual seconds per second; None: adaptive. Returns None if the demo was
+    stopped before its end.
+    """
+    playback: Playback = FixedSpeed(speed) if speed else AdaptiveSpeed(max_seconds=_MAX_SECONDS)
     stop = stop_event()
     async with (
         simulation_source(cluster, name=f"demo {scenario.name}", prices=prices) as source,

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec

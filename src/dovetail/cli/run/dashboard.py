@@ -59,7 +59,7 @@ def _token_error(message: str) -> InvalidInputError:
 async def dashboard_of_process(
     settings: DashboardSettings, log: LineLog
 ) -> AsyncIterator[Callable[[ControllerContext], None]]:
-    """Yield the function to call with the controllers' context; then the dashboard is served.
+    """Yield a function that starts the dashboard of a controllers' context.
 
     The autoscaler does not depend on it: later errors are logged.
     """

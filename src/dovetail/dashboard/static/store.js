@@ -26,6 +26,7 @@ export class Store {
     this.history = [];
     /** @type {SourceStatus} */
     this.status = {};
+    this.hasDaemonSets = false;
     /** Changes with the nodes and pods. */
     this.version = 0;
     /** Colour of each workload; kept while the page is open. @type {Map<string, number>} */
@@ -65,6 +66,7 @@ export class Store {
 
   index() {
     this.version++;
+    this.hasDaemonSets = false;
     const view = /** @type {View} */ (this.view);
     this.byName.clear();
     this.workloads.clear();
@@ -73,7 +75,10 @@ export class Store {
       this.byName.set(node.name, node);
       if (node.nodeClaim) this.byName.set(node.nodeClaim, node);
       for (const workload of node.workloads || []) {
-        if (workload.kind === "DaemonSet") continue;
+        if (workload.kind === "DaemonSet") {
+          this.hasDaemonSets = true;
+          continue;
+        }
         const id = workloadKey(workload);
         this.workloads.set(id, (this.workloads.get(id) || 0) + (workload.pods || []).length);
       }

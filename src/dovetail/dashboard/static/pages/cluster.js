@@ -203,7 +203,7 @@ function legend(page, workload) {
         }, h("i", { class: `swatch w${page.store.colors.get(id)}` }), name, h("span", { class: "count" }, number(pods))));
     }),
     counts.length > listed.length ? h("li", { class: "rest" }, `and ${pluralize(counts.length - listed.length, "more workload")}`) : null,
-    h("li", { class: "rest" }, h("i", { class: "swatch wd" }), "DaemonSets"));
+    page.store.hasDaemonSets ? h("li", { class: "rest" }, h("i", { class: "swatch wd" }), "DaemonSets") : null);
 }
 
 /** @param {ClusterNode} node @param {string} group */
