@@ -44,9 +44,11 @@ class Screenshot(msgspec.Struct, frozen=True, kw_only=True):
 
 SCREENSHOTS: Final = (
     Screenshot(name="dashboard", scenario="consolidate", seconds=116, route="#/cluster", height=760),
-    Screenshot(name="dashboard-phone", scenario="consolidate", seconds=116, route="#/cluster", width=390),
     Screenshot(
         name="dashboard-timeline", scenario="consolidate", seconds=330, route="#/timeline", scheme="dark"
+    ),
+    Screenshot(
+        name="dashboard-decisions", scenario="consolidate", seconds=330, route="#/decisions", height=620
     ),
 )
 
@@ -68,13 +70,17 @@ class SteppedSource:
             description=prices.describe(scenario.region),
             region=scenario.region,
         )
-        self._engine = ViewEngine(
-            self._cluster.operator.cache, pricing, source="simulation", name=f"demo {scenario.name}"
+        self._builder = ViewEngine(
+            self._cluster.operator.cache,
+            pricing,
+            source="simulation",
+            name=f"demo {scenario.name}",
+            get_ledger=lambda: context.savings.ledger,
         )
-        self._engine.autoscaler = "dovetail"
+        self._builder.autoscaler = "dovetail"
 
     async def start(self) -> None:
-        await self._engine.publish(self._cluster.clock.now())
+        await self._builder.publish(self._cluster.clock.now())
 
     async def run(self) -> None:
         """Run to the moment; every step is a point of the timeline."""
@@ -84,22 +90,22 @@ class SteppedSource:
         while clock.now() < end:
             next(self._steps, None)
             count += 1
-            self._engine.decisions.add_events(list(self._cluster.api.list(EVENTS).items))
+            self._builder.decisions.add_events(list(self._cluster.api.list(EVENTS).items))
             if count % EVALUATE_EVERY == 0 or clock.now() >= end:
-                self._engine.evaluate_now(clock.now())
-            await self._engine.publish(clock.now())
+                self._builder.evaluate_now(clock.now())
+            await self._builder.publish(clock.now())
             await asyncio.sleep(0)  # The server takes the document.
             await asyncio.sleep(0)
 
     def current(self) -> ViewUpdate:
-        return self._engine.publisher.current()
+        return self._builder.publisher.current()
 
     def updates(self) -> AsyncIterator[ViewUpdate]:
-        return self._engine.publisher.updates()
+        return self._builder.publisher.updates()
 
     async def close(self) -> None:
         self._cluster.operator.kill()
-        await self._engine.close()
+        await self._builder.close()
 
 
 async def take_screenshots(browser: Browser, shots: list[Screenshot]) -> None:

@@ -188,6 +188,9 @@ def test_timeline_zooms_by_dragging_by_keys_and_back(serve: Serve, watched: Watc
 def test_decisions_are_filtered_by_kind_and_text_and_the_url_keeps_it(serve: Serve, watched: Watched) -> None:
     page = watched.open(serve(rich_view()), "#/decisions")
 
+    expect(page.locator(".choices a")).to_have_text(
+        ["Carried out2", "Launched1", "Consolidated1", "Refused1", "All3"]
+    )
     expect(page.locator("tbody tr")).to_have_count(2)  # The refused one is not among those carried out.
     page.click(".choices >> text=Refused")
     expect(page.locator("tbody tr")).to_have_count(1)

@@ -28,7 +28,7 @@ export function decisionsPage(page) {
     return [heading, empty("No decisions are recorded yet. Launches, consolidations, drift, expiration and interruptions appear here with what they save.")];
   }
   const choice = (/** @type {string} */ id, /** @type {string} */ label, /** @type {number} */ count) =>
-    h("a", { key: id || "all", class: kind === id ? "on" : "", "aria-current": kind === id ? "true" : null, href: page.link({ kind: id, limit: "" }) },
+    h("a", { key: id || "carried out", class: kind === id ? "on" : "", "aria-current": kind === id ? "true" : null, href: page.link({ kind: id, limit: "" }) },
       id && id !== "all" ? h("i", { class: `dot kind-${id}` }) : null, label, h("span", { class: "count" }, number(count)));
   return [
     h("div", { class: "toolbar" }, heading,

@@ -68,7 +68,7 @@ function ledger(view) {
   if (!reasons.length) return null;
   return h("section", null, h("h2", null, "Ledger"),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Savings by reason" }, h("table", null,
-      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Reason"), ["Decisions", "Nodes", "Expected", "Realised"].map((text) => h("th", { scope: "col", class: "number" }, text)))),
+      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Reason"), ["Decisions", "Nodes", "Expected", "Realized"].map((text) => h("th", { scope: "col", class: "number" }, text)))),
       h("tbody", null, reasons.map(([reason, sums]) => h("tr", { key: reason },
         h("th", { scope: "row" }, h("a", { href: link("decisions", { q: reason }) }, reason)),
         h("td", { class: "number" }, number(sums.decisions || 0)), h("td", { class: "number" }, number(sums.nodes || 0)),
