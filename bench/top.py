@@ -1,4 +1,4 @@
-"""Measure ``dovetail top`` with a large cluster: first paint and the delay of keys.
+"""Measure ``dovetail top`` with a large cluster: first paint, delay of keys.
 
 One JSON line. First paint: from a filled cluster cache to the node list, with the
 build of the document. Keys are pressed while documents are published every second
@@ -37,11 +37,11 @@ _FILTER: Final = ("slash", *"name=n19", "space", *"pods>3", "enter", "escape")
 _NO_EFFECT_SECONDS: Final = 1.0
 
 
-class EngineSource:
+class CacheSource:
     """Documents of a cluster cache that changes every second, as those of a live cluster."""
 
     def __init__(self, cache: ClusterCache) -> None:
-        self._engine = ViewEngine(
+        self._views = ViewEngine(
             cache,
             Pricing(get_instance_types=lambda _: (), find_price=find_in_book(bundled_prices(), "us-east-1")),
             source="live",
@@ -51,26 +51,26 @@ class EngineSource:
 
     async def start(self) -> None:
         clock = SystemClock()
-        await self._engine.publish(clock.now())
-        run = self._engine.run(clock.now, timedelta(seconds=1))
+        await self._views.publish(clock.now())
+        run = self._views.run(clock.now, timedelta(seconds=1))
         self._tasks = [asyncio.create_task(run), asyncio.create_task(self._change())]
 
     async def _change(self) -> None:
         while True:
             await asyncio.sleep(1)
-            self._engine.touch()
+            self._views.touch()
 
     def current(self) -> ViewUpdate:
-        return self._engine.publisher.current()
+        return self._views.publisher.current()
 
     def updates(self) -> AsyncIterator[ViewUpdate]:
-        return self._engine.publisher.updates()
+        return self._views.publisher.updates()
 
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._engine.close()
+        await self._views.close()
 
 
 class MeasuredApp(TopApp):
@@ -107,10 +107,10 @@ async def measure(cache: ClusterCache, *, size: tuple[int, int], rounds: int) ->
     """Return seconds until the first paint and milliseconds of keys."""
     began = 0.0
 
-    async def open_source() -> EngineSource:
+    async def open_source() -> CacheSource:
         nonlocal began
         began = time.perf_counter()
-        return EngineSource(cache)
+        return CacheSource(cache)
 
     app = MeasuredApp(open_source)
     app.painted = asyncio.Event()

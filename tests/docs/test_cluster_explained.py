@@ -90,13 +90,13 @@ def test_errors_of_the_page_are_those_of_simulate() -> None:
         reported += _errors(text)
     reported += _errors(f"{head}{container}    {selector}ON_DEMAND\n".replace("INDENT", "    "))
 
-    messages = [line.partition(" ")[2] for line in lines]
+    messages = [line.split(" ", 2)[2] for line in lines]
     assert sorted(messages) == sorted(error.partition(" ")[2] for error in reported)
 
 
 def _errors(text: str) -> list[str]:
     try:
-        read_inputs([("pod.yaml", text.encode())])
+        inputs = read_inputs([("pod.yaml", text.encode())])
     except InvalidInputError as error:
         return [str(problem) for problem in error.errors]
-    return []
+    return [note for note in inputs.notes if note.startswith("pod.yaml")]

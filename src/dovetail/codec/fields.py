@@ -39,6 +39,7 @@ class DecodeContext:
         strict: bool = True,
         api_rules_only: bool = False,
         kubelet_expressions: bool = True,
+        typos_are_notes: bool = False,
         cache: DecodeCache | None = None,
     ) -> None:
         """Create a context without errors.
@@ -48,11 +49,15 @@ class DecodeContext:
         accepted fields of a newer version. With ``api_rules_only``, only what the
         API server rejects is an error, not values that are probably mistyped. Without
         ``kubelet_expressions`` (feature gate NodeClassCEL), they are errors in files.
+        With ``typos_are_notes``, values that are probably mistyped are notes.
         """
         self.strict = strict
         self.kubelet_expressions = kubelet_expressions
         self.api_rules_only = api_rules_only
+        self.typos_are_notes = typos_are_notes
         self.errors: list[tuple[FieldPath, str]] = []
+        self.notes: list[tuple[FieldPath, str]] = []
+        """Values that the API server accepts and that no node has."""
         self._cache: DecodeCache = {} if cache is None else cache
         self._texts: dict[str, str] = {}
         """Texts of this object that may occur many times."""
@@ -61,6 +66,10 @@ class DecodeContext:
         # Some fields are decoded twice: containers for requests and again for ports.
         if len(self.errors) < MAX_ERRORS and (path, message) not in self.errors:
             self.errors.append((path, message))
+
+    def add_note(self, path: FieldPath, message: str) -> None:
+        if len(self.notes) < MAX_ERRORS and (path, message) not in self.notes:
+            self.notes.append((path, message))
 
     def intern(self, value: Any) -> Any:
         """Return the cached value that equals ``value``, so that equal values share memory."""
@@ -75,7 +84,7 @@ class DecodeContext:
         return self._texts.setdefault(text, text)
 
     def decode_cached(self, key: Any, decode: Callable[[], T]) -> T:
-        """Return the cached value of a key, else decode it; errors are not cached.
+        """Return the cached value of a key, else decode it; with errors or notes it is not cached.
 
         The key contains all that decoding reads. None: do not use the cache.
         """
@@ -84,9 +93,9 @@ class DecodeContext:
         except TypeError:  # Unhashable: a list or map in place of an amount.
             return decode()
         if value is None:
-            before = len(self.errors)
+            before = len(self.errors) + len(self.notes)
             value = decode()
-            if key is not None and len(self.errors) == before:
+            if key is not None and len(self.errors) + len(self.notes) == before:
                 self._cache[key] = value
         return value
 

@@ -69,15 +69,15 @@ spec:
         ),
     ],
 )
-def test_a_wrong_node_selector_is_answered_with_the_right_one(
+def test_a_wrong_node_selector_of_a_pod_is_a_note_with_the_right_one(
     tmp_path: Path, selector: str, message: str
 ) -> None:
     key = selector.partition(":")[0]
 
     result = simulate(tmp_path, POOL, POD.replace("SELECTOR", selector))
 
-    assert result.exit_code == 1
-    assert result.stderr == f"error: {tmp_path}/1.yaml:6 spec.nodeSelector['{key}']: {message}\n"
+    assert result.exit_code == 2
+    assert f"Note: {tmp_path}/1.yaml:6 spec.nodeSelector['{key}']: {message}\n" in result.stdout
 
 
 def test_a_node_selector_in_a_container_is_not_ignored(tmp_path: Path) -> None:

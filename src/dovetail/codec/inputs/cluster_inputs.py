@@ -133,6 +133,7 @@ def read_inputs(
         recorded_at=live.recorded_at(),
         ignored=FrozenDict(dict((manifests.ignored + live.ignored).most_common())),
         warnings=(
+            *manifests.notes,
             *_find_idle_workloads(changes, manifests, cron_runs=cron_runs),
             *admission_warnings,
             *rejected,

@@ -35,6 +35,8 @@ class Collection:
         self.without_storage_class: set[str] = set()
         """Volume claims that disable the default storage class."""
         self.duplicates: list[tuple[DecodedObject, DecodedObject]] = []
+        self.notes: list[str] = []
+        """Values that are probably mistyped, with file and line."""
         self._latest_time = ""
 
     def add(self, decoded: DecodedObject) -> None:
@@ -91,6 +93,7 @@ def read_collections(
     reader = ManifestReader()
     shared: dict[Any, Any] = {}
     field_errors: list[FieldError] = []
+    field_notes: list[FieldError] = []
     collections = Collection(), Collection()
     for collection, files, trusted in zip(collections, (manifests, cluster), (False, True), strict=True):
         for name, data in files:
@@ -99,6 +102,7 @@ def read_collections(
                     raw, trusted=trusted, kubelet_expressions=kubelet_expressions, cache=shared
                 )
                 field_errors.extend(result.errors)
+                field_notes.extend(result.notes)
                 if result.ignored is not None:
                     collection.ignored[result.ignored] += 1
                 for decoded in result.objects:
@@ -110,6 +114,7 @@ def read_collections(
         order = {name: index for index, (name, _) in enumerate([*manifests, *cluster])}
         errors.sort(key=lambda error: (order.get(error.file, 0), error.line))
         raise InvalidInputError(errors)
+    collections[0].notes = [str(note) for note in reader.locate(field_notes[:_MAX_ERRORS])]
     return collections
 
 

@@ -100,6 +100,8 @@ class ReadResult(msgspec.Struct):
 
     objects: list[DecodedObject] = []
     errors: list[FieldError] = []
+    notes: list[FieldError] = []
+    """Values that are probably mistyped, and that the API server accepts."""
     ignored: str | None = None
     """The kind, if no decision depends on it."""
 
@@ -131,10 +133,17 @@ def read_object(
     malformed = [key for key in ("metadata", "spec") if not isinstance(value.get(key), dict | None)]
     if malformed:
         return ReadResult(errors=[raw.error_at((key,), "must be a map") for key in malformed])
-    context = DecodeContext(strict=strict, kubelet_expressions=kubelet_expressions, cache=cache)
+    context = DecodeContext(
+        strict=strict,
+        kubelet_expressions=kubelet_expressions,
+        typos_are_notes=group not in (_KARPENTER, _KARPENTER_AWS),
+        cache=cache,
+    )
     decoded = _decode(raw, value, context)
     return ReadResult(
-        objects=[decoded], errors=[raw.error_at(path, message) for path, message in context.errors]
+        objects=[decoded],
+        errors=[raw.error_at(path, message) for path, message in context.errors],
+        notes=[raw.error_at(path, message) for path, message in context.notes],
     )
 
 

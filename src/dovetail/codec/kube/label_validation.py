@@ -25,6 +25,8 @@ _ARCHITECTURES = {
     "graviton": "arm64",
     "armv8": "arm64",
 }
+_OTHER_ARCHITECTURES = ("386", "loong64", "mips64le", "ppc64le", "riscv64", "s390x")
+"""Architectures of Kubernetes that EC2 does not have; charts for all clusters list them."""
 CLOSED_LABELS = {
     keys.CAPACITY_TYPE: keys.CAPACITY_TYPES,
     f"{keys.AWS_DOMAIN}/instance-tenancy": ("default", "dedicated"),
@@ -60,9 +62,17 @@ def check_value(field: Field, value: str) -> bool:
 
 
 def check_well_known_value(field: Field, key: str, value: str) -> bool:
-    """Add an error if a well-known label cannot have this value."""
-    guessing = field.context.strict and not field.context.api_rules_only
+    """Add an error, or a note in a pod, if a well-known label cannot have this value.
+
+    The API server accepts any value in the selectors of a pod.
+    """
+    context = field.context
+    guessing = context.strict and not context.api_rules_only
     problem = _value_error(keys.normalize_key(key), value) if guessing else None
+    if problem is not None and context.typos_are_notes:
+        if value not in _OTHER_ARCHITECTURES:
+            context.add_note(field.path, problem)
+        return True
     if problem is not None:
         field.add_error(problem)
         return False

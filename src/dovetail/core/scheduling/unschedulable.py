@@ -4,7 +4,8 @@ Messages also say how close the pod came: "would fit if …".
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -109,7 +110,7 @@ class UnschedulableExplainer:
         """Yield the reasons against a NodePool if its taints were tolerated."""
         conflict = table.requirements.find_conflict(requirements, allow_undefined=label_keys.WELL_KNOWN)
         if conflict is not None:
-            yield Constraint.REQUIREMENT, _describe_conflict(conflict, table)
+            yield Constraint.REQUIREMENT, _describe_conflict(conflict, requirements, table)
         yield from self._explain_types(compiled, index, table, requirements)
         yield from self._explain_volumes(compiled, index)
         yield from self._explain_resources(compiled, index, table)
@@ -124,7 +125,8 @@ class UnschedulableExplainer:
             rows &= table.rows_matching(requirement)
             columns &= table.columns_matching(requirement)
             if not rows.any():
-                yield (Constraint.REQUIREMENT, _describe_missing_type(requirement, requirements, table))
+                message = _describe_missing_type(requirement, requirements, table, state.rows)
+                yield Constraint.REQUIREMENT, message
         if not np.isfinite(table.price[np.ix_(rows, columns)]).any() and not table.reserved:
             names = [table.rows[row].type.name for row in np.flatnonzero(rows)[:3].tolist()]
             yield (
@@ -320,17 +322,49 @@ def _suggest_toleration(taint: Taint) -> str:
     )
 
 
-def _describe_conflict(conflict: RequirementConflict, table: NodePoolTable) -> str:
-    if conflict.provided is None:
-        return f"{conflict}; nodes of this NodePool do not have it"
-    return f"requires {conflict.required}; this NodePool has {conflict.provided}"
+def _describe_conflict(
+    conflict: RequirementConflict, requirements: Requirements, table: NodePoolTable
+) -> str:
+    if conflict.provided is not None:
+        return f"requires {conflict.required}; this NodePool has {conflict.provided}"
+    undefined = [
+        key
+        for key in sorted(requirements)
+        if key not in table.requirements
+        and key not in label_keys.WELL_KNOWN
+        and not requirements[key].allows_absence
+    ]
+    message = str(conflict) if len(undefined) == 1 else _name_undefined(undefined)
+    values = {key: min(requirements[key].values, default="") for key in undefined}
+    if not all(values.values()) or any(requirements[key].complement for key in undefined):
+        return f"{message}; nodes of this NodePool do not have {'it' if len(undefined) == 1 else 'them'}"
+    labels = ", ".join(f"{key}: {value}" for key, value in values.items())
+    return f"{message}; would match if spec.template.metadata.labels of this NodePool had {{{labels}}}"
 
 
-def _describe_missing_type(requirement: Requirement, requirements: Requirements, table: NodePoolTable) -> str:
-    if table.rows_matching(requirement).any():
+def _name_undefined(keys: list[str]) -> str:
+    return f"labels {', '.join(map(repr, keys))} are not defined on the node side"
+
+
+def _describe_missing_type(
+    requirement: Requirement, requirements: Requirements, table: NodePoolTable, root_rows: Bools
+) -> str:
+    """Describe a requirement that no type meets; ``root_rows`` are the types of the NodePool."""
+    if (table.rows_matching(requirement) & root_rows).any():
         return f"no instance type of this NodePool meets all of: {requirements}"
-    shown = _shorten(sorted(table.label_values(requirement.key)), 8)
-    return f"requires {requirement}; types of this NodePool have {shown or 'no such label'}"
+    allowed = table.label_values(requirement.key, root_rows)
+    shown = _shorten(sorted(allowed), 8)
+    hint = _suggest_value(requirement, table.label_values(requirement.key))
+    return f"requires {requirement}{hint}; types of this NodePool have {shown or 'no such label'}"
+
+
+def _suggest_value(requirement: Requirement, known: Set[str]) -> str:
+    """Return a correction if the label has no such value on any type."""
+    if requirement.complement or len(requirement.values) != 1:
+        return ""
+    (value,) = requirement.values
+    close = [] if value in known else get_close_matches(value, sorted(known), n=1, cutoff=0.75)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _explain_empty_pool(table: NodePoolTable) -> _Reason:

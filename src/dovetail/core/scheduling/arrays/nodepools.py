@@ -126,11 +126,13 @@ class NodePoolTable:
             mask = self._column_masks[requirement] = np.array(allowed, dtype=bool)
         return mask
 
-    def label_values(self, key: str) -> set[str]:
-        """Return the values that a label may have on nodes of this pool."""
+    def label_values(self, key: str, rows: Bools | None = None) -> set[str]:
+        """Return the values that a label may have on nodes of this pool, or of these rows of it."""
         own = self.requirements.get(key)
         values: set[str] = set(own.values) if own and not own.complement else set()
-        distinct: list[Requirement | None] = [*self._types.label_codes(key).distinct]
+        of_types, codes = self._types.label_codes(key)
+        present = range(len(of_types)) if rows is None else np.unique(np.asarray(codes)[rows]).tolist()
+        distinct: list[Requirement | None] = [of_types[code] for code in present]
         distinct += [column.get(key) for column in self.columns]
         for requirement_of_rows in distinct:
             if requirement_of_rows is not None and not requirement_of_rows.complement:

@@ -1,8 +1,8 @@
-"""Write a picture of ``dovetail top`` (SVG), from a demo with a fixed seed.
+"""Write a screenshot of ``dovetail top`` (SVG), from a demo with a fixed seed.
 
 Equal inputs give an equal file:
 
-    python scripts/top_picture.py docs/images/top.svg
+    python scripts/top_screenshot.py docs/images/top.svg
 """
 
 import argparse
@@ -39,11 +39,11 @@ def build_view(name: str, after: timedelta) -> View:
         region=scenario.region,
         scheduling=context.scheduling_settings,
     )
-    engine = ViewEngine(context.cache, pricing, source="simulation", name=name)
-    engine.autoscaler = "dovetail"
-    engine.decisions.add_events(cluster.api.list(EVENTS).items)
-    engine.evaluate_now(cluster.clock.now())
-    return engine.build(cluster.clock.now())
+    builder = ViewEngine(context.cache, pricing, source="simulation", name=name)
+    builder.autoscaler = "dovetail"
+    builder.decisions.add_events(cluster.api.list(EVENTS).items)
+    builder.evaluate_now(cluster.clock.now())
+    return builder.build(cluster.clock.now())
 
 
 async def draw(view: View, size: tuple[int, int], keys: list[str]) -> str:
@@ -57,8 +57,8 @@ async def draw(view: View, size: tuple[int, int], keys: list[str]) -> str:
         await pilot.pause()
         for key in keys:
             await pilot.press(key)
-        picture = app.export_screenshot(title="dovetail top")
-    return re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+        image = app.export_screenshot(title="dovetail top")
+    return re.sub(r"@font-face \{.*?\}\s*", "", image, flags=re.DOTALL)
 
 
 def main() -> None:
