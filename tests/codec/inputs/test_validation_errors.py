@@ -79,6 +79,10 @@ def test_a_missing_field_is_reported_at_the_line_of_its_parent() -> None:
             "known are on-demand, spot, reserved",
         ),
         ("{key: kubernetes.io/arch, operator: In, values: [x86_64]}", "did you mean 'amd64'?"),
+        (
+            "{key: karpenter.k8s.aws/instance-pods, operator: Gt, values: ['10']}",
+            "'karpenter.k8s.aws/instance-pods' was removed in v1beta1",
+        ),
         ("{key: beta.kubernetes.io/arch, operator: In, values: [aarch64]}", "'arm64'?"),
         ("{key: kubernetes.io/os, operator: In, values: [Linux]}", "did you mean 'linux'?"),
         (

@@ -1,5 +1,6 @@
 """Keep reason and price of every node."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -109,6 +110,20 @@ def test_node_with_a_recent_pod_event_is_young() -> None:
     add_pod(env, owner=add_owner(env, "ReplicaSet"))
 
     assert explain(env)["node"].code == "young"
+
+
+def test_a_young_node_says_how_long_consolidate_after_still_takes() -> None:
+    env = an_environment(conditions={}, after=3600)
+    add_pod(env, owner=add_owner(env, "ReplicaSet"))
+
+    message = explain(env)["node"].message
+
+    found = re.fullmatch(r".*; ([\d,]+) s left, until (\d\d:\d\d:\d\d)", message)
+    assert found is not None, message
+    left, until = found.groups()
+    seconds = int(left.replace(",", ""))
+    assert 0 < seconds <= 3600
+    assert f"{env.now + timedelta(seconds=seconds):%H:%M:%S}" == until
 
 
 def test_node_under_deletion_is_leaving() -> None:

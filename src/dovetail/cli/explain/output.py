@@ -12,6 +12,7 @@ from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import HOURS_PER_MONTH
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.cost.fleet_gap import FleetGap
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.explain import TargetFleet
@@ -126,8 +127,9 @@ def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
     yield Text()
     total = sum(reason.price for reason in reasons)
     unpriced = sum(not has_price(reason) for reason in reasons)
-    uncounted = f"; {unpriced:,} without a price are not counted" if unpriced else ""
-    yield Text(f"{len(reasons):,} nodes, {_per_hour(total)}{uncounted}.", style="bold")
+    verb = "is" if unpriced == 1 else "are"
+    uncounted = f"; {unpriced:,} without a price {verb} not counted" if unpriced else ""
+    yield Text(f"{pluralize(len(reasons), 'node')}, {_per_hour(total)}{uncounted}.", style="bold")
     yield from _format_unpriced(explained.unpriced)
     yield from _describe_node_cost(total, sum(reason.node_cost for reason in reasons))
     if explained.target.target_price < explained.target.price:
@@ -199,7 +201,7 @@ def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:
     names = ", ".join(node.pods[:_MAX_SHOWN_PODS])
     more = len(node.pods) - _MAX_SHOWN_PODS
     yield Text(
-        f"{len(node.pods)} pods would need another node"
+        f"{pluralize(len(node.pods), 'pod')} would need another node"
         + (f": {names}" if names else "")
         + (f" and {more} more" if more > 0 else "")
         + (f"; {node.others} would not" if node.others else "")
@@ -260,7 +262,7 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
     else:
         yield Text("Nothing blocks the termination of a node.")
     yield Text(
-        f"{report.nodes:,} nodes, {_per_hour(report.price)}; "
+        f"{pluralize(report.nodes, 'node')}, {_per_hour(report.price)}; "
         f"{_per_hour(report.saving)} of it can be saved without changes.",
         style="bold",
     )

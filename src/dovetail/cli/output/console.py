@@ -4,6 +4,8 @@ Rich is imported when something is rendered: help and completion do not need it.
 """
 
 import os
+import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+_WRAP_INDENT = 4
+_MIN_WRAP_WIDTH = 20
 EXIT_BROKEN_PIPE = 141
 """128 + SIGPIPE, as a shell reports it."""
 
@@ -49,16 +53,32 @@ def _missing(stream: TextIO | None) -> bool:
 
 
 def write_lines(lines: "list[Text]") -> None:
-    """Print lines without wrapping; with styles on a terminal only."""
+    """Print lines: on a terminal with styles and wrapped at words, in a pipe as they are."""
     from rich.console import Console
 
     terminal = not _missing(sys.stdout) and sys.stdout.isatty()
     buffer = StringIO()
     console = Console(file=buffer, force_terminal=terminal, highlight=False)
+    width = shutil.get_terminal_size().columns
     for line in lines:
         line.rstrip()
-        console.print(line, soft_wrap=True)
+        for part in _wrap(line, width) if terminal else [line]:
+            console.print(part, soft_wrap=True)
     write(buffer.getvalue().rstrip("\n"))
+
+
+def _wrap(line: "Text", width: int) -> "Iterator[Text]":
+    """Yield the line in parts that fit, without breaking words; later parts are indented."""
+    indent = len(line.plain) - len(line.plain.lstrip()) + _WRAP_INDENT
+    start, limit, breaks = 0, width, []
+    for word in re.finditer(r"\S+", line.plain):
+        if word.end() - start > limit and start < word.start() and line.plain[start : word.start()].strip():
+            start, limit = word.start(), max(_MIN_WRAP_WIDTH, width - indent)
+            breaks.append(start)
+    for number, part in enumerate(line.divide(breaks)):
+        part.rstrip()
+        part.pad_left(indent if number else 0)
+        yield part
 
 
 def write_note(text: str) -> None:

@@ -32,6 +32,11 @@ CLOSED_LABELS = {
     f"{keys.AWS_DOMAIN}/instance-tenancy": ("default", "dedicated"),
 }
 """Labels with a closed set of values: a NodePool must name at least one of them."""
+REMOVED_LABELS = {
+    f"{keys.AWS_DOMAIN}/instance-pods": "was removed in v1beta1; remove it, or select a size with "
+    f"{keys.AWS_DOMAIN}/instance-cpu"
+}
+"""Labels of earlier versions of Karpenter, and what to do instead."""
 _OS_GUESSES = {"bottlerocket": "linux", "ubuntu": "linux", "win": "windows"}
 
 
@@ -139,6 +144,9 @@ def check_allowed_in_nodepool(field: Field, key: str, *, claim: bool = False) ->
     domain = stable.rpartition("/")[0]
     if stable in keys.WELL_KNOWN or not (keys.is_restricted(stable) or domain == keys.AWS_DOMAIN):
         return True
+    if stable in REMOVED_LABELS:
+        field.add_error(f"{key!r} {REMOVED_LABELS[stable]}")
+        return False
     guess = nearest_match(stable, sorted(keys.WELL_KNOWN), cutoff=0.85)
     hint = f"; did you mean {guess!r}?" if guess else ""
     field.add_error(f"{key!r} is not a label of {domain}{hint}")

@@ -1,7 +1,9 @@
 """Explanation for every node: why it is kept, or that it is about to be disrupted."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import partial
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -18,7 +20,7 @@ from dovetail.core.disruption.candidates import (
     get_node_price,
 )
 from dovetail.core.disruption.command import Command, KeepReason
-from dovetail.core.disruption.context import DisruptionContext
+from dovetail.core.disruption.context import DisruptionContext, get_consolidate_after_end
 from dovetail.core.disruption.method import NOT_ELIGIBLE, Eligibility, Method, MethodInput
 from dovetail.core.disruption.registry import METHODS
 from dovetail.core.disruption.simulation import SchedulingSimulation
@@ -150,7 +152,7 @@ def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason
         message = f"NodePool {pool.name!r}: {context.budget_errors[pool.name]}"
         return keep("budget", message, blocker)
     if method is None:
-        return keep("young", _YOUNG)
+        return keep("young", _describe_young(claim, pool, context.candidates.now))
     if eligibility.is_eligible and method.explain is None:
         problem = method.get_ineligible_reason(candidate)
         return keep("unfit", problem) if problem is not None else (method, candidate)
@@ -198,13 +200,21 @@ def _explain_eligibility(
     if eligibility.disabled_by:
         return "setting", eligibility.disabled_by
     if method.explain is None:
-        return "young", _YOUNG
+        return "young", _describe_young(claim, pool, context.candidates.now)
     message = method.explain(claim)
     if eligibility.eligible_at is not None:
         return "young", f"{message} and will be disrupted at {eligibility.eligible_at:%H:%M:%S}"
     if context.count_allowed(pool, method.reason) > 0:
         return "goes", message
     return "budget", f"{message}; NodePool {pool.name!r} has no budget left for {method.reason}"
+
+
+def _describe_young(claim: NodeClaim, pool: NodePool, now: datetime) -> str:
+    """Say how long ``consolidateAfter`` still takes, if that is known."""
+    end = get_consolidate_after_end(claim, pool)
+    if end is None or end <= now:
+        return _YOUNG
+    return f"{_YOUNG}; {ceil((end - now).total_seconds()):,} s left, until {end:%H:%M:%S}"
 
 
 def _explain_together(

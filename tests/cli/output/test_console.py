@@ -1,0 +1,73 @@
+"""Output on a terminal and in a pipe: the spinner, and lines that fit."""
+
+import sys
+from io import StringIO
+
+import pytest
+from rich.text import Text
+
+from dovetail.cli.output.console import progress, write_lines
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, stream: StringIO) -> str:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress("Reading the cluster"):
+        pass
+    return stream.getvalue()
+
+
+def test_a_terminal_shows_a_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    assert "Reading the cluster" in shown(monkeypatch, _Terminal())
+
+
+def test_no_color_shows_no_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert shown(monkeypatch, _Terminal()) == ""
+
+
+def test_a_pipe_shows_no_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, StringIO()) == ""
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, stream: StringIO, line: str, columns: int = 80) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", stream)
+    write_lines([Text(line)])
+    return stream.getvalue().splitlines()
+
+
+LONG = (
+    "ip-10-0-0-10.ec2.internal   0.0365  spared  "
+    + "Pod default/held-6db8cb94f8-vdqjh has the annotation " * 3
+)
+
+
+def test_a_terminal_gets_lines_that_fit_and_no_broken_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, _Terminal(), LONG)
+
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines).split() == LONG.split()
+    assert all(line.startswith("    ") for line in lines[1:])
+
+
+def test_a_word_wider_than_the_terminal_is_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    word = "x" * 120
+
+    lines = printed(monkeypatch, _Terminal(), f"a {word} b")
+
+    assert any(word in line for line in lines)
+
+
+def test_a_pipe_gets_lines_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert printed(monkeypatch, StringIO(), LONG) == [LONG.rstrip()]
