@@ -50,18 +50,20 @@ def _copy(obj: Object, number: int, shared: set[str]) -> dict[str, Any]:
         meta["namespace"] = f"{NAMESPACE}-{number}"
     elif copy["kind"] != "ReplicaSet":
         meta["name"] = _rename(meta["name"], number)
-    spec, status = copy.get("spec") or {}, copy.get("status") or {}
-    for part, field in ((spec, "nodeName"), (status, "nodeName")):
-        if field in part:
-            part[field] = _rename(part[field], number)
-    for part in (spec, status):
-        if "providerID" in part:
-            head, _, instance = part["providerID"].rpartition("/")
-            part["providerID"] = f"{head}/i-{number:02x}{instance[4:]}"
+    for part in (copy.get("spec") or {}, copy.get("status") or {}):
+        _rename_fields(part, number)
     labels = meta.get("labels") or {}
     if "kubernetes.io/hostname" in labels:
         labels["kubernetes.io/hostname"] = meta["name"]
     return copy
+
+
+def _rename_fields(part: dict[str, Any], number: int) -> None:
+    if "nodeName" in part:
+        part["nodeName"] = _rename(part["nodeName"], number)
+    if "providerID" in part:
+        head, _, instance = part["providerID"].rpartition("/")
+        part["providerID"] = f"{head}/i-{number:02x}{instance[4:]}"
 
 
 def _budgets(objects: list[Object], number: int) -> Iterator[dict[str, Any]]:

@@ -272,3 +272,85 @@ def test_pending_pod_gets_a_node_in_the_fork() -> None:
     wait(forked, 120)
 
     assert forked.api.get(PODS, "waiting", "default")["status"]["phase"] == "Running"
+
+
+def test_fargate_nodes_are_priced_by_their_size_and_kept() -> None:
+    cluster = a_running_cluster(replicas=1)
+    objects = record(cluster)
+    (node,) = [
+        node for node in of_kind(objects, "Node") if label_keys.NODEPOOL not in node["metadata"]["labels"]
+    ]
+    node["metadata"]["labels"] = {
+        "eks.amazonaws.com/compute-type": "fargate",
+        label_keys.REGION: "us-east-1",
+        label_keys.ZONE: "us-east-1a",
+    }
+    node["spec"]["providerID"] = "aws:///us-east-1a/0123abcd/fargate-ip-10-0-0-1.ec2.internal"
+    node["status"]["capacity"] |= {"cpu": "2", "memory": "4Gi"}
+
+    forked = fork(objects, cluster)
+    wait(forked, 600)
+
+    (launch,) = forked.unmanaged.values()
+    assert launch.price == pytest.approx(2 * 0.04048 + 4 * 0.004445)
+    assert len(forked.api.list(NODES).items) == 2
+
+
+def test_running_job_is_as_long_as_earlier_ones_of_its_cronjob() -> None:
+    cluster = a_running_cluster(replicas=1)
+    objects = record(cluster)
+    now = cluster.clock.now()
+
+    def at(seconds: float) -> str:
+        return (now + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    (pod,) = of_kind(objects, "Pod")
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "report", "uid": "c", "controller": True}
+    template = {"spec": {"containers": pod["spec"]["containers"], "restartPolicy": "Never"}}
+    spec = {"template": template, "completions": 1, "parallelism": 1, "manualSelector": True}
+    spec["selector"] = {"matchLabels": {"job-name": "new"}}
+
+    def a_job(name: str, status: dict[str, Any]) -> dict[str, Any]:
+        meta = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [cron]}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec, "status": status}
+
+    done = [{"type": "Complete", "status": "True"}]
+    finished = {"startTime": at(-4000), "completionTime": at(-3400), "succeeded": 1, "conditions": done}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "new", "uid": "new", "controller": True}
+    running = {
+        **pod,
+        "metadata": {
+            "name": "new-x",
+            "namespace": "default",
+            "uid": "new-x",
+            "labels": {"job-name": "new"},
+            "creationTimestamp": at(-100),
+            "ownerReferences": [owner],
+        },
+        "spec": {**pod["spec"], "restartPolicy": "Never"},
+        "status": {**pod["status"], "startTime": at(-100)},
+    }
+    objects += [a_job("old", finished), a_job("new", {"startTime": at(-100), "active": 1}), running]
+
+    forked = fork(objects, cluster)
+
+    wait(forked, 480)
+    assert forked.api.get(PODS, "new-x", "default")["status"]["phase"] == "Running"
+    wait(forked, 40)
+    assert forked.api.get(PODS, "new-x", "default")["status"]["phase"] == "Succeeded"
+
+
+def test_pods_of_one_template_share_their_parts(recorded: SimulatedCluster) -> None:
+    objects = record(recorded)
+    pods = of_kind(objects, "Pod")
+    forked = fork(objects, recorded)
+
+    stored = {pod["metadata"]["uid"]: pod for pod in forked.api.list(PODS).items}
+
+    of_app = [
+        stored[pod["metadata"]["uid"]]
+        for pod in pods
+        if pod["metadata"].get("labels", {}).get("app") == "web"
+    ]
+    assert len(of_app) == 3
+    assert len({id(pod["spec"]["containers"]) for pod in of_app}) == 1

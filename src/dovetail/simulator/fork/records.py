@@ -73,6 +73,10 @@ class Records:
         if resource is PODS or resource is NODES:
             completed["spec"] = obj.get("spec") or {}
             completed["status"] = obj.get("status") or {}
+        status = obj.get("status")
+        if isinstance(status, dict) and status.get("conditions"):
+            conditions = _complete_conditions(status["conditions"], meta["creationTimestamp"])
+            completed["status"] = {**status, "conditions": conditions}
         if resource is PODS:
             completed = self._share_parts(completed)
         frozen: Object = freeze(completed)
@@ -138,6 +142,16 @@ def read_records(objects: Iterable[Mapping[str, Any]], *, now: datetime, report:
         report.note(f"{count:,} × {kind} not used: the simulated API server does not serve the kind")
     _add_namespaces(records)
     return records
+
+
+def _complete_conditions(conditions: Any, since: str) -> list[Any]:
+    """Return the conditions that have type and status, with a time of transition."""
+    usable = isinstance(conditions, list)
+    return [
+        condition if condition.get("lastTransitionTime") else {**condition, "lastTransitionTime": since}
+        for condition in (conditions if usable else ())
+        if isinstance(condition, dict) and condition.get("type") and condition.get("status")
+    ]
 
 
 def _was_applied(meta: Mapping[str, Any]) -> bool:
