@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from dovetail.cli.main import cli
-from dovetail.operator.cluster_objects import DUMP
+from dovetail.cli.options.cluster_objects import MAKE_DUMP
 from dovetail.preview.limits import parse_limit
 from tests.preview.example import FILE, record_example
 
@@ -52,4 +52,4 @@ def test_every_limit_of_the_guide_is_valid() -> None:
 
 
 def test_the_dump_command_is_that_of_error_messages() -> None:
-    assert f"{DUMP} > dump.json" in GUIDE
+    assert MAKE_DUMP in GUIDE

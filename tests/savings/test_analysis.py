@@ -196,6 +196,65 @@ def test_nodes_of_a_nodepool_without_nodeclaims_are_adopted_and_said() -> None:
     assert any("EC2NodeClass default is not in the input" in note for note in report.notes)
 
 
+def test_a_nodepool_without_ready_condition_is_taken_as_ready() -> None:
+    objects = node_group_cluster(6, 60)
+    for node in nodes_of(objects):
+        node["metadata"]["labels"]["karpenter.sh/nodepool"] = "old"
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "old"}
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "old"},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}},
+    }
+
+    report = report_on([*objects, pool])
+
+    assert report.from_scratch < report.today
+
+
+def test_nodes_of_auto_mode_stay_and_belong_to_aws() -> None:
+    objects = node_group_cluster(6, 60)
+    reference = {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"}
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "general-purpose"},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}},
+    }
+    claims = []
+    for node in nodes_of(objects):
+        auto = {"eks.amazonaws.com/compute-type": "auto", "karpenter.sh/nodepool": "general-purpose"}
+        node["metadata"]["labels"] |= auto
+        claim = {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "metadata": {"name": node["metadata"]["name"], "labels": auto},
+            "spec": {"nodeClassRef": reference, "requirements": []},
+            "status": {"providerID": node["spec"]["providerID"], "nodeName": node["metadata"]["name"]},
+        }
+        claims.append(claim)
+
+    report = report_on([*objects, pool, *claims])
+
+    assert report.fixed_nodes == 6
+    assert report.from_scratch == pytest.approx(report.today)
+    assert report.inferred_pools == []
+    assert any("EKS Auto Mode belong to AWS" in note for note in report.notes)
+    assert not any("EC2NodeClass" in note for note in report.notes)
+
+
+def test_objects_without_name_and_nodes_without_provider_id_are_no_obstacle() -> None:
+    objects = node_group_cluster(6, 60)
+    for node in nodes_of(objects):
+        del node["spec"]["providerID"]
+
+    report = report_on([*objects, {"apiVersion": "v1", "kind": "Node"}, {"kind": "Pod", "metadata": {}}])
+
+    assert report.nodes == 6
+    assert report.from_scratch < report.today
+
+
 def test_a_dump_without_pods_is_refused_with_the_command_for_one() -> None:
     with pytest.raises(DovetailError, match=r"no pods in the input.*dovetail dump"):
         report_on([obj for obj in node_group_cluster(3, 10) if obj["kind"] != "Pod"])

@@ -67,7 +67,7 @@ class _Names:
         self._whole: dict[str, str] = {}
         """Names of nodes and IDs of instances, which are replaced as a whole."""
         for obj in objects:
-            if obj.get("kind") == "Node":
+            if obj.get("kind") == "Node" and (obj.get("metadata") or {}).get("name"):
                 labels = (obj.get("metadata") or {}).get("labels") or {}
                 number = len(self._whole) + 1
                 for name in (obj["metadata"]["name"], labels.get(label_keys.HOSTNAME)):

@@ -67,9 +67,12 @@ def adopt_cluster(
     ``cache`` has the same objects, decoded; ``types`` are those of the region by name.
     """
     groups, without_claim = _find_adoptable(cache)
-    pools = {pool.name: pool.template.node_class.name for pool in cache.pools()}
+    own = [pool for pool in cache.pools() if pool.template.node_class.is_supported]
+    pools = {pool.name: pool.template.node_class.name for pool in own}
     specs = {pod.spec for node in cache.nodes() for pod in cache.pods_on(node.name)}
-    inference = PoolInference(types, specs, taken=pools, keep_types=keep_types)
+    inference = PoolInference(
+        types, specs, taken=[pool.name for pool in cache.pools()], keep_types=keep_types
+    )
     images = _os_images(objects)
     results = (inference.infer(group, nodes, images) for group, nodes in sorted(groups.items()))
     inferred = tuple(result for result in results if result is not None)
@@ -87,7 +90,7 @@ def adopt_cluster(
         if pool is not None:
             obj = _label_node(obj, pool)
             added.append(_encode_claim(obj, pool, classes[pool]))
-        changed.append(obj)
+        changed.append(_mark_ready(obj) if obj.get("kind") == "NodePool" else obj)
     return AdoptedCluster(
         objects=(*changed, *added),
         inferred=inferred,
@@ -154,7 +157,12 @@ def _encode_classes(
 
 
 def _mark_ready(pool: Object) -> Object:
-    return {**pool, "status": {"conditions": [_condition("Ready")]}}
+    """Return a NodePool that is ready, unless it says otherwise: old versions say nothing."""
+    status = pool.get("status") or {}
+    conditions = list(status.get("conditions") or ())
+    if any(condition.get("type") == "Ready" for condition in conditions):
+        return pool
+    return {**pool, "status": {**status, "conditions": [*conditions, _condition("Ready")]}}
 
 
 def _condition(kind: str) -> dict[str, str]:
@@ -168,7 +176,9 @@ def _label_node(obj: Object, pool: str) -> Object:
     labels[label_keys.NODEPOOL] = pool
     labels[label_keys.CAPACITY_TYPE] = get_capacity_type(labels)[0]
     labels[label_keys.REGISTERED] = labels[label_keys.INITIALIZED] = "true"
-    return {**obj, "metadata": {**meta, "labels": labels}}
+    spec = dict(obj.get("spec") or {})
+    spec["providerID"] = spec.get("providerID") or meta["name"]
+    return {**obj, "metadata": {**meta, "labels": labels}, "spec": spec}
 
 
 def _encode_claim(node: Object, pool: str, node_class: str) -> Object:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.core.cost.lower_bound import DESCRIPTION, compute_lower_bound
-from dovetail.core.cost.node_groups import GroupKind, NodeGroup
+from dovetail.core.cost.node_groups import GroupKind, NodeGroup, find_node_group
 from dovetail.core.cost.node_prices import FARGATE_NOTE, NodePrices, PricedNode
 from dovetail.core.disruption.candidates import (
     Blocker,
@@ -73,6 +73,8 @@ class SavingsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
     """Return what a cluster costs and could cost; ``DovetailError`` if nothing can be said."""
+    named = [obj for obj in source.objects if (obj.get("metadata") or {}).get("name")]
+    source = msgspec.structs.replace(source, objects=named)
     cache = ClusterCache.from_raw(source.objects)
     if not any(cache.pods_on(node.name) for node in cache.nodes()) and not cache.unbound_pods():
         raise DovetailError(_NO_PODS)
@@ -159,8 +161,8 @@ class _Analysis:
         if play is not None:
             consolidated = min(today, play(self._adopted.objects))
             from_scratch = min(from_scratch, consolidated)
-        fixed = [name for name in self._price if name not in set(all_nodes) - scratch.kept]
         moving = frozenset(all_nodes) - scratch.kept
+        fixed = [name for name in self._price if name not in moving]
         pods = [
             self._holds.hold(pod, node)
             for node in self._snapshot.nodes
@@ -239,7 +241,8 @@ class _Analysis:
         blocked: dict[tuple[Blocker, str], list[str]] = {}
         for node in sorted(self._cache.nodes(), key=lambda node: node.name):
             claims = self._cache.claims_of(node.provider_id or node.name)
-            if not claims or not self._types.get(claims[0].pool):
+            is_foreign = find_node_group(node.labels, node.provider_id).kind is GroupKind.AUTO_MODE
+            if is_foreign or not claims or not self._types.get(claims[0].pool):
                 continue
             pods = self._cache.pods_on(node.name)
             state = StateNode(

@@ -35,7 +35,7 @@ def find_notices(cache: ClusterCache, *, autoscaler: str) -> dict[str, Notice]:
                 code=NO_NODECLAIMS,
                 message="nodes belong to NodePools, but there are no NodeClaims: states and keep reasons "
                 "of these nodes are incomplete",
-                remedy="add nodeclaims to the dump: kubectl get nodes,pods,nodepools,nodeclaims,… -A -o json",
+                remedy="make a dump with NodeClaims: dovetail dump -o cluster.json",
             )
         )
     if not nodes and not cache.claims():

@@ -113,14 +113,14 @@ def test_the_table_ends_with_the_total_price(held: str) -> None:
     assert "Prices: " in result.stdout
 
 
-def test_an_unmanaged_node_has_no_price_and_is_not_counted(tmp_path: Path) -> None:
+def test_a_node_of_a_node_group_is_priced_from_its_labels(tmp_path: Path) -> None:
     cluster = build_cluster(build_scenario(objects=(a_node_class(), a_pool()), node_group=2))
     wait(cluster, 60)
 
     result = explain("node", files=[dump(cluster, tmp_path)])
 
-    assert "       -  unmanaged" in result.stdout
-    assert "2 without a price are not counted." in result.stdout
+    assert "  0.0208  unmanaged  it belongs to " in result.stdout
+    assert "2 nodes, $0.0416 per hour ($30 a month)." in result.stdout
 
 
 def test_a_blocker_is_ranked_by_the_saving_without_it(held: str) -> None:
