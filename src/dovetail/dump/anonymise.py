@@ -1,4 +1,4 @@
-"""Anonymise dumps: other names, namespaces and label values, and the same relations.
+"""Anonymise dumps: other names and label values, and the same relations.
 
 Names are replaced word by word: ``data-checkout-0`` becomes ``w1-w2-0`` wherever ``data`` and
 ``checkout`` occur. So names that are composed of others still are, selectors still match, and

@@ -50,7 +50,7 @@ Object = dict[str, Any]
 
 
 def strip_objects(objects: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Return objects with only the fields that decisions read; the input is not changed.
+    """Return objects with only the fields that decisions read.
 
     A node class without its user data has another hash: that of the NodeClaims is changed with it.
     """

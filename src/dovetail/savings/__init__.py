@@ -1,1 +1,1 @@
-"""How much a cluster could save, whatever launched its nodes; it is only read."""
+"""Savings: the bill of a cluster and cheaper fleets, whatever launched its nodes."""

@@ -1,4 +1,4 @@
-"""Adoption: a recorded cluster as it would be if NodePools managed all its EC2 nodes.
+"""Adoption: a recorded cluster as if NodePools managed all its EC2 nodes.
 
 Nodes of node groups get the labels and the NodeClaim that they would have. So blockers,
 consolidation and plans are those of the controllers, whatever launched the nodes.
@@ -62,7 +62,7 @@ def adopt_cluster(
     *,
     keep_types: bool = False,
 ) -> AdoptedCluster:
-    """Return the cluster with a NodePool and NodeClaim for every EC2 node that may be replaced.
+    """Return the cluster with a NodePool and NodeClaim for every replaceable node.
 
     ``cache`` has the same objects, decoded; ``types`` are those of the region by name.
     """

@@ -61,7 +61,7 @@ class SavingsInput(msgspec.Struct, frozen=True, kw_only=True):
     keep_types: bool = False
     """Inferred NodePools have only the instance types of their groups."""
     missing: tuple[str, ...] = ()
-    """What could not be read, as sentences."""
+    """Kinds that could not be read, as sentences."""
 
 
 class SavingsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,13 +101,13 @@ def find_cluster_region(objects: Sequence[Object], catalog: Catalog, name: str |
             labels = (obj.get("metadata") or {}).get("labels") or {}
             counts[str(labels.get(label_keys.REGION) or labels.get(_OLD_REGION) or "")] += 1
     counts.pop("", None)
-    found = name or min(counts, key=lambda region: (-counts[region], region), default=_DEFAULT_REGION)
-    region = catalog.regions.get(found)
+    chosen = name or min(counts, key=lambda region: (-counts[region], region), default=_DEFAULT_REGION)
+    region = catalog.regions.get(chosen)
     if region is None and not name:
         known = [each for each in counts if each in catalog.regions]
         region = catalog.regions[known[0] if known else _DEFAULT_REGION]
     if region is None:
-        raise DovetailError(f"region {found!r} is not in the catalogue; name one with --region")
+        raise DovetailError(f"region {chosen!r} is not in the catalogue; name one with --region")
     return region
 
 

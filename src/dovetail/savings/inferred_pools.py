@@ -53,7 +53,7 @@ class InferredPool(msgspec.Struct, frozen=True, kw_only=True):
     alias: str
     """AMI alias of its node class."""
     notes: tuple[str, ...] = ()
-    """What was assumed."""
+    """Assumptions."""
 
 
 class PoolInference:

@@ -38,7 +38,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 def plan_fleet(
     snapshot: ClusterSnapshot, removable: Iterable[str], settings: SchedulingSettings, change: ChangePod
 ) -> Fleet:
-    """Plan new nodes for the pods of all removable nodes; the others stay and take pods.
+    """Plan new nodes for the pods of all removable nodes; others stay.
 
     A removable node stays if one of its pods fits nowhere else. ``change`` is applied to
     every pod that moves.
@@ -91,7 +91,7 @@ def allow_values(pools: Sequence[NodePool], key: str, values: Sequence[str]) -> 
 
 
 class PodHolds:
-    """Keeps pods of inferred NodePools on the capacity type and architecture that they have.
+    """Keeps pods of inferred NodePools on their capacity type and architecture.
 
     kube-scheduler could place them on the nodes of every group, but a saving by such a move
     is a decision of its own. Equal specs stay one object.

@@ -76,4 +76,4 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
     inferred_pools: list[str]
     """NodePools that were inferred from node groups."""
     notes: list[str]
-    """What was assumed, and what is missing."""
+    """Assumptions, and kinds that are missing."""

@@ -32,7 +32,7 @@ def divide_bill(
         if entry.price is None:
             continue
         node = nodes[entry.node]
-        size = _weigh(node.capacity)
+        size = _to_vcpu(node.capacity)
         if entry.group.kind is GroupKind.FARGATE or not size:
             sums["Fargate and nodes of unknown size"] += entry.price
             continue
@@ -43,9 +43,9 @@ def divide_bill(
         left = 1.0
         shares = {}
         for name, load in (
-            ("requests of pods", _weigh(sum_resources(pod.spec.requests for pod in moving))),
-            ("DaemonSets and static pods", _weigh(sum_resources(pod.spec.requests for pod in tied))),
-            ("reserved for the system", size - _weigh(node.allocatable)),
+            ("requests of pods", _to_vcpu(sum_resources(pod.spec.requests for pod in moving))),
+            ("DaemonSets and static pods", _to_vcpu(sum_resources(pod.spec.requests for pod in tied))),
+            ("reserved for the system", size - _to_vcpu(node.allocatable)),
         ):
             shares[name] = min(max(load, 0.0) / size, left)
             left -= shares[name]
@@ -55,6 +55,6 @@ def divide_bill(
     return [Line(name=name, price=price, assumes=_ASSUMES[name]) for name, price in sums.items()]
 
 
-def _weigh(resources: Resources) -> float:
+def _to_vcpu(resources: Resources) -> float:
     """Return an amount of resources in vCPU."""
     return resources.get(CPU, 0) / 1000 + resources.get(MEMORY, 0) / 2**30 / _GIB_PER_CPU

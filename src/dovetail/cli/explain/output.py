@@ -41,7 +41,7 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     """The fleet that consolidation is heading for."""
     unpriced: list[UnpricedNode] = []
     gap: FleetGap | None = None
-    """What the nodes of NodePools cost above a lower bound."""
+    """The bill of the nodes of NodePools, and its lower bound."""
 
 
 class NodeExplanation(msgspec.Struct, frozen=True, kw_only=True):

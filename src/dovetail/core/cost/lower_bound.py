@@ -27,7 +27,7 @@ DESCRIPTION: Final = (
     "fluid relaxation: nodes and pods are divisible; requests, DaemonSets, node selectors, taints and "
     "one pod per node by anti-affinity count; spread, limits, minValues and volumes do not"
 )
-"""What the bound takes into account, as text for users."""
+"""The constraints that the bound takes into account, for users."""
 
 _MAX_EXCLUSIVE: Final = 12
 """Classes with at most one pod per node that get a resource of their own: the largest."""
@@ -53,7 +53,7 @@ class LowerBound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compute_lower_bound(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> LowerBound:
-    """Return a lower bound of the price of every fleet that the NodePools can launch for pods.
+    """Return a lower bound of the price of every fleet for pods.
 
     Pods of DaemonSets and static pods must not be among ``pods``. Prices are without
     node costs and surplus CPU credits. Reserved instances count as if all free slots

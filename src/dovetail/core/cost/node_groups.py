@@ -23,7 +23,7 @@ _EKS_AUTO_MODE: Final = "eks.amazonaws.com/nodeclass"
 
 
 class GroupKind(StrEnum):
-    """What creates and removes the nodes of a group."""
+    """The component that creates and removes the nodes of a group."""
 
     NODEPOOL = "NodePool"
     MANAGED = "managed node group"

@@ -1,4 +1,4 @@
-"""Lower bound of the cost of any fleet for a demand, proven by prices of resources.
+"""Lower bound of the cost of any fleet, proven by prices of resources.
 
 Divide the price of each type over its resources by weights that sum to one. Then the pods
 on a node use at most all of its price. So a pod costs at least its part of the cheapest type
@@ -38,7 +38,7 @@ class FleetBound:
 
 
 def bound_fleet(demand: Demand) -> FleetBound:
-    """Return a lower bound of the cost of every fleet that holds all pods of a demand.
+    """Return a lower bound of the cost of every fleet for a demand.
 
     Maxima per node are not used; a class of them can have a resource of its own.
     """
