@@ -1,4 +1,4 @@
-"""Groups of commands: help without truncated sentences, and lazily loaded commands.
+"""Groups of commands: help with whole sentences, and lazily loaded commands.
 
 ``--version``, ``--help`` and completion of command names import no command.
 """

@@ -84,7 +84,7 @@ class DecodeContext:
         return self._texts.setdefault(text, text)
 
     def decode_cached(self, key: Any, decode: Callable[[], T]) -> T:
-        """Return the cached value of a key, else decode it; with errors or notes it is not cached.
+        """Return the cached value of a key, else decode it; not with errors or notes.
 
         The key contains all that decoding reads. None: do not use the cache.
         """

@@ -47,7 +47,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, stream: StringIO, line: str, column
 
 
 LONG = (
-    "ip-10-0-0-10.ec2.internal   0.0365  spared  "
+    "ip-10-0-0-10.ec2.internal   0.0365  no-place  "
     + "Pod default/held-6db8cb94f8-vdqjh has the annotation " * 3
 )
 

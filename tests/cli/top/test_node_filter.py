@@ -23,7 +23,7 @@ def matching(text: str) -> list[str]:
         ("cpu<30%", ["ip-10-0-0-1"]),
         ("price>$0.1", ["ip-10-0-0-1"]),
         ("state=draining", ["ip-10-0-0-3"]),
-        ("why=spared", ["ip-10-0-0-1"]),
+        ("why=annotation", ["ip-10-0-0-1"]),
         ("pod=db-0", ["ip-10-0-0-1"]),
         ("workload=default/web", ["ip-10-0-0-1"]),
         ("spot", ["ip-10-0-0-2"]),

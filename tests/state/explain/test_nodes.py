@@ -118,9 +118,9 @@ def test_a_young_node_says_how_long_consolidate_after_still_takes() -> None:
 
     message = explain(env)["node"].message
 
-    found = re.fullmatch(r".*; ([\d,]+) s left, until (\d\d:\d\d:\d\d)", message)
-    assert found is not None, message
-    left, until = found.groups()
+    matched = re.fullmatch(r".*; ([\d,]+) s left, until (\d\d:\d\d:\d\d)", message)
+    assert matched is not None, message
+    left, until = matched.groups()
     seconds = int(left.replace(",", ""))
     assert 0 < seconds <= 3600
     assert f"{env.now + timedelta(seconds=seconds):%H:%M:%S}" == until

@@ -44,7 +44,7 @@ _ADVICE: Final = {
     "not-cheaper": "Smaller requests, or requirements that allow more and cheaper instance types.",
     "more-nodes": "A larger difference in price, or a lower --node-cost of the controller.",
 }
-"""What would let a node go, by code of the keep reason."""
+"""Change that would let a node go, by code of the keep reason."""
 
 
 def summarize(view: View, status: SourceStatus, *, bars: bool = True) -> list[Text]:
@@ -262,7 +262,7 @@ def _describe_decision(decision: DecisionView, view: View) -> Iterable[Text]:
         if value:
             yield _field(name, value)
     if decision.promised_per_hour is not None:
-        yield _field("promised saving", f"${decision.promised_per_hour:,.4f}/h")
+        yield _field("expected saving", f"${decision.promised_per_hour:,.4f}/h")
     if decision.realized_per_hour is not None:
         total = f", ${decision.realized:,.4f} so far" if decision.realized is not None else ""
         ended = f" (until {decision.until:%H:%M:%S})" if decision.until else ""

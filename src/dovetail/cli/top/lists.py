@@ -41,7 +41,7 @@ _STATE_STYLES: Final = {
     NodeState.TERMINATING: "magenta",
 }
 _PENDING: Final = {
-    PendingReason.NODE_ON_ITS_WAY: "its node is on its way",
+    PendingReason.NODE_ON_ITS_WAY: "its node is being launched",
     PendingReason.FITS_EXISTING_NODE: "fits on a node; kube-scheduler has not bound it",
     PendingReason.NODE_WILL_BE_LAUNCHED: "a node will be launched",
     PendingReason.CANNOT_BE_SCHEDULED: "no node can be launched for it",

@@ -79,8 +79,8 @@ def sort_nodes(nodes: Iterable[NodeView], key: str, *, reverse: bool = False) ->
 
 def _parse_term(term: str) -> Term:
     for sign in ("!=", "<", ">", "="):
-        field, found, value = term.partition(sign)
-        if not found:
+        field, separator, value = term.partition(sign)
+        if not separator:
             continue
         if sign in ("<", ">"):
             return _compare(field, sign, value)

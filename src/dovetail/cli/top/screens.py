@@ -61,7 +61,7 @@ HELP: Final = """\
 [b]bound, gap[/b]   no fleet for the requests of all pods is cheaper than the bound
 [b]blocked[/b]      what could be saved without the blockers
 [b]WHY[/b]          the code of dovetail explain, and the reason; "goes" is disrupted next
-[b]$/HOUR[/b]       of a decision: the real saving; with "?" the promised one
+[b]$/HOUR[/b]       of a decision: the real saving; with "?" the expected one
 """
 
 
@@ -345,12 +345,12 @@ class DetailScreen(ViewScreen):
         yield from ()
 
     def render_view(self, update: ViewUpdate) -> None:
-        found = self._find(update.view)
-        self._item = found or self._item
-        title = Text() if found is not None else Text("gone; this is the last that was seen", "yellow")
+        current = self._find(update.view)
+        self._item = current or self._item
+        title = Text() if current is not None else Text("gone; this is the last that was seen", "yellow")
         shown = self.query_one("#title", Static)
         shown.update(mark_stale(title, update))
-        shown.display = found is None or update.status.stale
+        shown.display = current is None or update.status.stale
         self.query_one("#text", Static).update(Text("\n").join(describe(self._item, update.view)))
 
     def action_back(self) -> None:

@@ -210,7 +210,7 @@ def _explain_eligibility(
 
 
 def _describe_young(claim: NodeClaim, pool: NodePool, now: datetime) -> str:
-    """Say how long ``consolidateAfter`` still takes, if that is known."""
+    """Return the reason, with the time left if that is known."""
     end = get_consolidate_after_end(claim, pool)
     if end is None or end <= now:
         return _YOUNG
