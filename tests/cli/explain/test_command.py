@@ -159,7 +159,7 @@ def test_one_node_is_shown_with_pods_free_resources_and_blocker(held: str) -> No
     assert f"Node {name} stays: Pdb default/web prevents pod evictions." in result.stdout
     assert "Blocker: PodDisruptionBudget default/web" in result.stdout
     assert "m5.large spot us-east-1" in result.stdout
-    assert "1 pods would need another node: default/web-" in result.stdout
+    assert "1 pod would need another node: default/web-" in result.stdout
 
 
 def test_a_pending_pod_is_shown_with_the_reason_of_each_nodepool(held: str) -> None:
