@@ -79,7 +79,7 @@ bench-dashboard: $(READY) ## Measure the dashboard with 2,000 nodes and 50,000 p
 	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(RUN) bench.dashboard $(ARGS)
 
 screenshots: $(READY) ## Make the screenshots in docs/images from demos with a fixed seed
-	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(VENV)/bin/python scripts/screenshots.py
+	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(VENV)/bin/python scripts/screenshots.py && $(VENV)/bin/python scripts/top_screenshot.py docs/images/top.svg
 
 chaos: $(READY) ## Attack replicas on a real control plane: kills, API faults, hostile objects; ARGS=--minutes=60
 	@$(RUN) bench.chaos $(ARGS)
