@@ -6,6 +6,8 @@ from datetime import datetime
 
 import msgspec
 
+from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
+from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_active, is_drainable
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import DRIFTED
@@ -86,6 +88,9 @@ def measure_state(cluster: SimulatedCluster) -> ClusterState:
     """Measure a cluster now."""
     cache = cluster.operator.cache
     price = cluster.ec2.billing.price_per_hour()
+    gap = measure_fleet(SchedulingSnapshots(cluster.operator.context).build(cluster.clock.now()))
+    # Nodes of earlier settings may be cheaper than any that the NodePools can launch now.
+    is_bound = gap.ratio is not None and gap.ratio >= 1
     pods = 0
     requested: Counter[str] = Counter()
     allocatable: Counter[str] = Counter()
@@ -103,6 +108,8 @@ def measure_state(cluster: SimulatedCluster) -> ClusterState:
         pods_without_node=sum(map(is_active, cache.unbound_pods())),
         cpu_utilization=round(requested[CPU] / (allocatable[CPU] or 1), 4),
         memory_utilization=round(requested[MEMORY] / (allocatable[MEMORY] or 1), 4),
+        lower_bound=round(gap.bound.price, 6) if is_bound else None,
+        over_bound=round(gap.ratio or 0.0, 4) if is_bound else None,
     )
 
 

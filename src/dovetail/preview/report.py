@@ -22,12 +22,12 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of pods divided by what nodes can allocate, from 0 to 1."""
     memory_utilization: float
     lower_bound: float | None = None
-    """USD per hour below which no fleet can run these pods; None: not computed."""
+    """USD per hour below which no fleet of the NodePools can run their pods.
 
-    @property
-    def over_bound(self) -> float | None:
-        """Price divided by the lower bound."""
-        return self.price_per_hour / self.lower_bound if self.lower_bound else None
+    None: unknown, or nodes of earlier settings are cheaper.
+    """
+    over_bound: float | None = None
+    """Price of the nodes of NodePools divided by the lower bound."""
 
 
 class StateDifference(msgspec.Struct, frozen=True, kw_only=True):

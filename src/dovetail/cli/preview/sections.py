@@ -102,9 +102,8 @@ def _summary(preview: Preview) -> Section:
                 signed(difference.pods_without_node),
             )
         )
-    if preview.after.over_bound and preview.without.over_bound:
-        change = 100 * (preview.after.over_bound - preview.without.over_bound)
-        rows.append(row("over lower bound", _over_bound, f"{change:+.1f} points"))
+    if preview.after.over_bound or preview.without.over_bound:
+        rows.append(row("over lower bound", _over_bound, _compare_bounds(preview)))
     return Section(
         title="Result", header=("", "NOW", "WITHOUT IT", "WITH IT", "DIFFERENCE"), rows=tuple(rows)
     )
@@ -127,6 +126,11 @@ def _share(value: float) -> str:
 def _points(value: float) -> str:
     points = round(100 * value)
     return f"{points:+} points" if points else "0"
+
+
+def _compare_bounds(preview: Preview) -> str:
+    after, without = preview.after.over_bound, preview.without.over_bound
+    return "-" if after is None or without is None else f"{100 * (after - without):+.1f} points"
 
 
 def _over_bound(state: ClusterState) -> str:
