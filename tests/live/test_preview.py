@@ -116,13 +116,10 @@ def a_large_pool(*, nodes: str = "100%", **spec: Any) -> dict[str, Any]:
 
 CHANGES: dict[str, Callable[[], tuple[dict[str, Any], ...]]] = {
     "more replicas": lambda: (a_deployment("web", 24),),
+    "more replicas than the limits allow": lambda: (a_pool(limits={"cpu": "38"}), a_deployment("web", 60)),
+    "fewer replicas": lambda: (a_deployment("web", 2),),
     # One node at a time: with several at once, the outcome depends on which drift is seen first.
     "other instance types": lambda: (a_large_pool(nodes="1"),),
-    "fewer replicas": lambda: (a_deployment("web", 4),),
-    "more replicas than the limits allow": lambda: (
-        a_large_pool(limits={"cpu": "24"}),
-        a_deployment("web", 40),
-    ),
 }
 """In this order, each on top of those before it."""
 
