@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import groupby
 
 import msgspec
 
@@ -132,8 +133,26 @@ def _summarize_course(
         surge_cost=round(
             _integrate_above(samples, max(before.price_per_hour, after.price_per_hour), played.seconds), 6
         ),
-        samples=samples,
+        samples=thin_samples(samples),
     )
+
+
+def thin_samples(samples: tuple[Sample, ...], *, intervals: int = 400) -> tuple[Sample, ...]:
+    """Return the last sample of each of many intervals, and the extremes within it."""
+    if len(samples) <= intervals:
+        return samples
+    width = samples[-1].at / intervals or 1.0
+    kept: dict[Sample, None] = {samples[0]: None}
+    for _, group in groupby(samples, key=lambda sample: sample.at // width):
+        several = list(group)
+        extremes = {
+            max(several, key=lambda sample: sample.nodes),
+            max(several, key=lambda sample: sample.price),
+            max(several, key=lambda sample: sample.pending),
+            several[-1],
+        }
+        kept.update(dict.fromkeys(sorted(extremes, key=lambda sample: sample.at)))
+    return tuple(kept)
 
 
 def _integrate_above(samples: tuple[Sample, ...], base: float, end: float) -> float:
