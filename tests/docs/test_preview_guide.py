@@ -52,4 +52,4 @@ def test_every_limit_of_the_guide_is_valid() -> None:
 
 
 def test_the_dump_command_is_that_of_error_messages() -> None:
-    assert MAKE_DUMP in GUIDE
+    assert f"\n{MAKE_DUMP}\n" in GUIDE
