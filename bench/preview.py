@@ -1,4 +1,4 @@
-"""Measure a fork: roll a new AMI under a budget of 10 % through a recorded cluster.
+"""Measure a fork: roll a new AMI under a budget of 10 % through it.
 
 One JSON line per case: CPU seconds and memory from the objects to the last replaced node.
 ``python -m bench.preview`` runs all cases.

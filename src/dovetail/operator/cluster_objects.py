@@ -63,7 +63,7 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
 
     objects: tuple[dict[str, Any], ...]
     missing: tuple[str, ...] = ()
-    """What could not be read, as sentences."""
+    """Kinds that could not be read, as sentences."""
     recorded_at: datetime | None = None
     """Latest time in nodes and pods; None if there is none."""
 

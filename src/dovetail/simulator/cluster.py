@@ -113,7 +113,7 @@ class SimulatedCluster:
         self.unmanaged: dict[str, LaunchRecord] = {}
         """Provider ID → bill of nodes that Dovetail does not manage."""
         self.fork: ForkReport | None = None
-        """What a copy of a recorded cluster assumes; None for other clusters."""
+        """Assumptions of a copy of a recorded cluster; None for other clusters."""
         if discounts.has_commitments:
             self.ec2.billing.tariff = billing_function(
                 discounts, region=region.name, types=self._list_instance_types(region.name)
@@ -156,7 +156,7 @@ class SimulatedCluster:
         seed: int = 1,
         missing: Iterable[str] = (),
     ) -> "SimulatedCluster":
-        """Return a copy of a cluster at the instant ``now``, from its objects in wire format.
+        """Return a copy of a cluster at ``now``, from its objects in wire format.
 
         Instances, pods and workloads are where they were; nothing has happened yet. What was
         assumed is in ``fork``, with the sentences of ``missing`` (what could not be read).

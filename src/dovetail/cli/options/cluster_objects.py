@@ -22,7 +22,7 @@ _BOTH: Final = "Use --cluster for a dump, or --kubeconfig and --context; not bot
 def read_cluster_objects(
     cluster: Sequence[str], *, kubeconfig: str | None = None, context: str = ""
 ) -> tuple[ClusterObjects, datetime]:
-    """Return the objects of dumps or of a live cluster, and the time they were recorded.
+    """Return the objects of dumps or of a live cluster, and when they were read.
 
     Kinds that are missing or may not be listed are named in ``missing``. Raises
     ``DovetailError`` if there are no nodes or the API server does not respond.

@@ -66,7 +66,7 @@ class _SelectedPods:
 
 
 class PdbCounter:
-    """Counts the pods of PodDisruptionBudgets, from the first eviction on with every write.
+    """Counts the pods of PodDisruptionBudgets, from the first eviction on.
 
     Counting all pods again for each eviction would make drains quadratic.
     """

@@ -1,4 +1,4 @@
-"""Fork of a cluster: its objects, recorded at one instant, become a simulated cluster.
+"""Fork of a cluster: its recorded objects become a simulated cluster.
 
 ::
 

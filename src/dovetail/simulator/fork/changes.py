@@ -16,9 +16,9 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 def find_field_manager(
     api: ApiServer, resource: Resource, obj: Mapping[str, Any], namespace: str, *, default: str
 ) -> str:
-    """Return the manager to apply a changed object as, which owns what was applied before.
+    """Return the field manager that owns the applied fields of an object.
 
-    That is whoever applied the recorded object server-side. What ``kubectl apply`` wrote last is
+    That is the manager of a server-side apply. What ``kubectl apply`` wrote last is
     applied once more as ``default``, which then owns it.
     """
     live = find_object(api, resource, obj["metadata"]["name"], namespace)

@@ -126,7 +126,7 @@ class InstancePrices:
 def complete_catalog(
     catalog: Catalog, region: str, instances: Iterable[tuple[Mapping[str, str], Resources]]
 ) -> Catalog:
-    """Return the catalogue with the types and zones of running instances, by labels and capacity.
+    """Return the catalogue with the types and zones of running instances.
 
     A running instance exists, whatever the catalogue says: its type is offered in its zone. New
     types have no price, so that none is launched.

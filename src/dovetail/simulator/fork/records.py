@@ -30,8 +30,10 @@ _APPLIED: Final = frozenset(
     | {kinds.DEPLOYMENTS, kinds.STATEFUL_SETS, kinds.DAEMON_SETS, kinds.JOBS, kinds.CRON_JOBS}
     | {kinds.POD_DISRUPTION_BUDGETS}
 )
-"""Kinds that users apply. Their managedFields tell which fields a changed file removes; those of
-other kinds would only cost memory and time."""
+"""Kinds that users apply.
+
+Their managedFields are needed for fields that a changed file removes; those of other kinds
+would only cost memory and time."""
 _POD_ANNOTATIONS_DROPPED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -106,10 +108,10 @@ class Records:
         if not isinstance(value, dict | list):
             return value
         key = _encode(value)
-        found = self._shared.get(key)
-        if found is None:
-            found = self._shared[key] = freeze(value)
-        return found
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = freeze(value)
+        return shared
 
 
 def read_records(objects: Iterable[Mapping[str, Any]], *, now: datetime, report: ReportBuilder) -> Records:
@@ -155,7 +157,7 @@ def _complete_conditions(conditions: Any, since: str) -> list[Any]:
 
 
 def _was_applied(meta: Mapping[str, Any]) -> bool:
-    """Return True if somebody applied an object server-side."""
+    """Return True if an object was applied server-side."""
     entries = meta.get("managedFields")
     return isinstance(entries, list) and any(
         isinstance(entry, dict) and entry.get("operation") == "Apply" for entry in entries

@@ -21,7 +21,7 @@ class CalibratedLatency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fork consists of, and how far it can be trusted."""
+    """Contents of a fork, and its assumptions."""
 
     region: str
     nodes: int
@@ -30,7 +30,7 @@ class ForkReport(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     pending_pods: int
     assumptions: tuple[str, ...]
-    """What the objects do not say and was assumed, as sentences."""
+    """Assumptions where the objects lack something, as sentences."""
     partly: tuple[str, ...]
     """Objects that were used only in part or not at all, and why, as sentences."""
     latencies: tuple[CalibratedLatency, ...]

@@ -47,7 +47,7 @@ def prepare_workloads(records: Records, report: ReportBuilder) -> None:
 
 
 def _set_pod_events(records: Records) -> None:
-    """Record the newest pod of each node on its NodeClaim, as controllers that keep running know it.
+    """Record the newest pod of each node on its NodeClaim, as running controllers do.
 
     Otherwise they would take it for a new one, and the time to consolidation would begin again.
     """
@@ -99,9 +99,9 @@ def _is_missing(reference: Mapping[str, Any], records: Records) -> bool:
 
 
 def _set_revisions(records: Records) -> None:
-    """Give pods of the newest template the revision that the simulation computes for it.
+    """Set the simulated revision of pods of the newest template.
 
-    Its hashes are not those of Kubernetes; without this it would replace every pod.
+    The hashes of the simulation are not those of Kubernetes; it would replace every pod.
     """
     pods_of: dict[str, list[Object]] = {}
     for pod in records[PODS].values():
@@ -153,7 +153,7 @@ def _relabel(records: Records, pods: list[Object], old: str, new: str) -> None:
 
 
 def _set_run_times(records: Records, report: ReportBuilder) -> None:
-    """Let pods of Jobs run as long as those of earlier Jobs did."""
+    """Set the run time of pods of Jobs to that of earlier Jobs."""
     now, durations = records.now, _job_durations(records)
     known = {name: median(values) for name, values in durations.items()}
     for key, cron_job in tuple(records[CRON_JOBS].items()):
