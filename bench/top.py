@@ -24,7 +24,7 @@ from textual.widgets import Input, Static
 from bench.scraping import build_cache
 from dovetail.cli.top.app import TopApp
 from dovetail.cli.top.row_table import RowTable
-from dovetail.dashboard.sources.engine import Pricing, ViewEngine
+from dovetail.dashboard.sources.producer import Pricing, ViewProducer
 from dovetail.dashboard.sources.source import ViewUpdate
 from dovetail.data.bundled import bundled_prices
 from dovetail.host.clock import SystemClock
@@ -41,7 +41,7 @@ class CacheSource:
     """Documents of a cluster cache that changes every second, as those of a live cluster."""
 
     def __init__(self, cache: ClusterCache) -> None:
-        self._views = ViewEngine(
+        self._views = ViewProducer(
             cache,
             Pricing(get_instance_types=lambda _: (), find_price=find_in_book(bundled_prices(), "us-east-1")),
             source="live",

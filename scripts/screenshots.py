@@ -12,7 +12,7 @@ import msgspec
 from playwright.async_api import Browser, async_playwright
 
 from dovetail.dashboard.server import DashboardServer
-from dovetail.dashboard.sources.engine import Pricing, ViewEngine
+from dovetail.dashboard.sources.producer import Pricing, ViewProducer
 from dovetail.dashboard.sources.source import ViewUpdate
 from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_scenario
 from dovetail.ports.api_resources import EVENTS
@@ -70,7 +70,7 @@ class SteppedSource:
             description=prices.describe(scenario.region),
             region=scenario.region,
         )
-        self._builder = ViewEngine(
+        self._builder = ViewProducer(
             self._cluster.operator.cache,
             pricing,
             source="simulation",

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from dovetail.cli.top.app import TopApp
-from dovetail.dashboard.sources.engine import Pricing, ViewEngine
+from dovetail.dashboard.sources.producer import Pricing, ViewProducer
 from dovetail.dashboard.sources.static import StaticSource
 from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_scenario
 from dovetail.ports.api_resources import EVENTS
@@ -39,7 +39,7 @@ def build_view(name: str, after: timedelta) -> View:
         region=scenario.region,
         scheduling=context.scheduling_settings,
     )
-    builder = ViewEngine(context.cache, pricing, source="simulation", name=name)
+    builder = ViewProducer(context.cache, pricing, source="simulation", name=name)
     builder.autoscaler = "dovetail"
     builder.decisions.add_events(cluster.api.list(EVENTS).items)
     builder.evaluate_now(cluster.clock.now())

@@ -99,8 +99,8 @@ def test_ledger_is_written_at_most_once_a_minute_and_once_per_decision() -> None
     versions = set()
     for _ in range(600):
         wait(cluster, 1)
-        found = cluster.api.get(CONFIG_MAPS, LEDGER_CONFIG_MAP, NAMESPACE)
-        versions.add(int(found["metadata"]["resourceVersion"]))
+        config_map = cluster.api.get(CONFIG_MAPS, LEDGER_CONFIG_MAP, NAMESPACE)
+        versions.add(int(config_map["metadata"]["resourceVersion"]))
 
     decisions = len(cluster.operator.context.savings.ledger.records)
     assert decisions

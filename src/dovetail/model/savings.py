@@ -1,4 +1,4 @@
-"""Savings ledger: disruption commands with the saving promised, and the times that give the real one.
+"""Savings ledger: disruption commands, and the times that give their savings.
 
 A record has times and costs but no amounts: amounts follow from them and the
 clock (``core.disruption.savings``), so that a step which is repeated after a

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 def compute_lower_bound(cache: ClusterCache, types: Mapping[str, tuple[InstanceType, ...]]) -> float | None:
-    """Return a lower bound of the price of all nodes of NodePools; None without offerings.
+    """Return a lower bound of the price of NodePools' nodes; None: unknown.
 
     Pods may move to free resources of other nodes. DaemonSet pods do not count.
     """
@@ -60,7 +60,9 @@ def _list_offerings(pool: NodePool, types: Iterable[InstanceType]) -> Iterable[t
 
 
 def _maximize(requested: Floats, offerings: Floats) -> float:
-    """Return the value of ``requested`` at the best feasible values, by ternary search.
+    """Return the value of ``requested`` at the best feasible values.
+
+    Found by ternary search.
 
     For a value of CPU, the highest feasible one of memory follows; the bound is
     concave in the value of CPU.

@@ -1,6 +1,6 @@
 """Decisions of the view: from NodeClaims, Events and the savings ledger.
 
-Whoever decided, Dovetail or Karpenter: NodeClaims show what was launched and
+Decisions of Dovetail or Karpenter: NodeClaims show what was launched and
 deleted, and Events why something was interrupted or refused. The ledger, which
 Dovetail's controller keeps, adds savings and what happened before.
 """

@@ -1,4 +1,4 @@
-"""Document of the live view: what ``dovetail top``, the dashboard and ``-o json`` show.
+"""Document of the live view, for ``dovetail top``, dashboard and JSON.
 
 JSON names are in camel case. CPU is in millicores, memory in bytes, money in the
 currency of the prices, times in RFC 3339. Ages and durations are left to the
@@ -30,7 +30,7 @@ class NodeState(StrEnum):
     READY = "ready"
     NOT_READY = "notReady"
     DISRUPTED = "disrupted"
-    """Tainted; its replacement is on its way."""
+    """Tainted; its replacement is starting."""
     DRAINING = "draining"
     TERMINATING = "terminating"
     """Drained; the instance is being terminated."""
@@ -48,7 +48,7 @@ class ClaimPhase(StrEnum):
 
 
 class DecisionKind(StrEnum):
-    """What was decided."""
+    """Kind of a decision."""
 
     LAUNCHED = "launched"
     CONSOLIDATED = "consolidated"
@@ -63,7 +63,7 @@ class DecisionKind(StrEnum):
 
 
 class DecisionState(StrEnum):
-    """How far a disruption is."""
+    """Progress of a disruption."""
 
     RUNNING = "running"
     """Replacements start, or nodes drain."""
@@ -247,7 +247,7 @@ class PendingPodView(_Part, frozen=True, kw_only=True):
     messages: tuple[str, ...] = ()
     """Why no node can be launched: one line per NodePool or rule."""
     nearest_fit: str = ""
-    """What would have to change, or the instance type that would be launched."""
+    """Change that would help, or the instance type that would be launched."""
     node: str = ""
     """Existing node that has room."""
     node_claim: str = ""
@@ -276,7 +276,7 @@ class NodeClaimView(_Part, frozen=True, kw_only=True):
     phase: ClaimPhase
     phases: tuple[PhaseView, ...] = ()
     message: str = ""
-    """What it waits for, by the condition of its phase."""
+    """Reason why its phase lasts, by its condition."""
     pods: int = 0
     """Pods that it was created for."""
     replaces: tuple[str, ...] = ()
@@ -392,7 +392,7 @@ class Notice(_Part, frozen=True, kw_only=True):
 
 
 class ClusterInfo(_Part, frozen=True, kw_only=True):
-    """Which cluster is shown, and from what."""
+    """The cluster that is shown, and its source."""
 
     name: str = ""
     source: str = ""

@@ -39,8 +39,7 @@ class EvaluationInput(msgspec.Struct, frozen=True, kw_only=True):
     """NodePool → its instance types with prices."""
     scheduling: SchedulingSettings = SchedulingSettings()
     keep_reasons: tuple[KeepReason, ...] | None = None
-    """Of the disruption controller, which has evaluated the nodes; None: they are computed,
-    and target and plan with them."""
+    """Of the disruption controller; None: computed, and target and plan with them."""
 
 
 def evaluate(source: EvaluationInput) -> Explanations:

@@ -181,10 +181,10 @@ def _get_price(source: NodeInput) -> tuple[float | None, PriceBasis]:
     if price:
         return price, PriceBasis.OFFERING
     label = node.labels.get
-    found = source.find_price(
+    match = source.find_price(
         label(label_keys.INSTANCE_TYPE, ""), label(label_keys.ZONE, ""), get_capacity_type(node.labels)
     )
-    return (None, PriceBasis.UNKNOWN) if found is None else (found, PriceBasis.PRICE_BOOK)
+    return (None, PriceBasis.UNKNOWN) if match is None else (match, PriceBasis.PRICE_BOOK)
 
 
 def _get_conditions(source: NodeInput) -> Iterator[ConditionView]:
@@ -197,9 +197,9 @@ def _get_conditions(source: NodeInput) -> Iterator[ConditionView]:
                 yield _show_condition(name, condition)
     if source.claim is not None:
         for name, reported in ((DRIFTED, TRUE), (CONSISTENT_STATE_FOUND, FALSE)):
-            found = source.claim.conditions.get(name)
-            if found is not None and found.status == reported:
-                yield _show_condition(name, found)
+            match = source.claim.conditions.get(name)
+            if match is not None and match.status == reported:
+                yield _show_condition(name, match)
 
 
 def _show_condition(name: str, condition: Condition) -> ConditionView:

@@ -1,4 +1,4 @@
-"""Pending pods: why each has no node, and what is on its way."""
+"""Pending pods: why each has no node, and which NodeClaim it waits for."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ _Outlook = tuple[PendingReason, tuple[str, ...], str, str]
 
 
 class PodOutlooks:
-    """What a plan for all pending pods means for each of them."""
+    """Consequences of a plan for each pending pod."""
 
     def __init__(self, plan: Plan | None) -> None:
         self._by_uid: dict[str, _Outlook] = {}

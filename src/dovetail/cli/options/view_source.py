@@ -15,8 +15,8 @@ from dovetail.cli.options.cluster_source import (
 from dovetail.cli.options.discounts import with_discount_source
 from dovetail.cli.output.console import progress
 from dovetail.codec.savings_ledger import find_ledger
-from dovetail.dashboard.sources.engine import Pricing
 from dovetail.dashboard.sources.live import LiveSource
+from dovetail.dashboard.sources.producer import Pricing
 from dovetail.dashboard.sources.source import ViewSource
 from dovetail.dashboard.sources.static import StaticSource, build_dump_view
 from dovetail.errors import InvalidInputError, ValidationError

@@ -1,4 +1,4 @@
-"""Savings ledger: records every disruption command with the saving it promises and brings.
+"""Savings ledger: records each disruption command and what it saves.
 
     disruption controller -> record(commands) -> ConfigMap   before the first node is tainted
     NodeClaims come and go -> reconcile: times and costs     -> ConfigMap, at most once a minute

@@ -1,4 +1,4 @@
-"""Savings of disruption commands: what a record says about promised and realized amounts.
+"""Savings of disruption commands: promised and realized amounts of a record.
 
 The realized saving is the price of what went minus the price of what came, while it
 lasts. A replaced node saves until its replacement goes. A deleted node saves until its
@@ -42,7 +42,7 @@ GetCost = Callable[[NodeClaim], float | None]
 
 
 class SavingsObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ledger is brought up to date with."""
+    """The cluster, to bring the ledger up to date."""
 
     now: datetime
     get_claim: Callable[[str], NodeClaim | None]
@@ -239,16 +239,16 @@ def _add_replacements(
     }
     if not waiting:
         return records
-    found: dict[int, set[str]] = {}
+    matches: dict[int, set[str]] = {}
     for claim in claims:
         replacement = decode_replacement(claim)
         for old in replacement.replaced if replacement is not None else ():
             number = waiting.get((old.name, old.uid))
             # An earlier replacement of the same NodeClaim may have been rolled back.
             if number is not None and claim.created and claim.created >= _to_second(records[number].at):
-                found.setdefault(number, set()).add(claim.name)
+                matches.setdefault(number, set()).add(claim.name)
     changed = list(records)
-    for number, names in found.items():
+    for number, names in matches.items():
         known = {node.claim for node in records[number].added}
         added = (*records[number].added, *(AddedNode(claim=name) for name in sorted(names - known)))
         if len(added) > len(known):

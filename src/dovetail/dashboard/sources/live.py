@@ -13,7 +13,7 @@ from typing import Final
 
 from dovetail import __version__
 from dovetail.codec.savings_ledger import LedgerError, decode_ledger
-from dovetail.dashboard.sources.engine import Pricing, ViewEngine
+from dovetail.dashboard.sources.producer import Pricing, ViewProducer
 from dovetail.dashboard.sources.source import SourceStatus, ViewUpdate
 from dovetail.errors import DovetailError
 from dovetail.host.event_loop import AsyncioEventLoop
@@ -72,7 +72,7 @@ class LiveSource:
             for resource in self._cache.stores
         ]
         self._notices: dict[str, Notice] = {}
-        self._engine: ViewEngine | None = None
+        self._producer: ViewProducer | None = None
 
     async def start(self) -> None:
         try:
@@ -88,35 +88,35 @@ class LiveSource:
             raise
         try:
             await asyncio.gather(*map(self._start_reflector, self._reflectors))
-            engine = self._engine = ViewEngine(
+            producer = self._producer = ViewProducer(
                 self._cache, self._create_pricing(self._cache), source="live", name=self._name
             )
         except DovetailError:
             await self.close()
             raise
-        engine.notices = self._notices
-        await self._read_history(engine)
-        await engine.publish(self._loop.now())
-        self._loop.spawn(engine.run(self._loop.now))
-        self._loop.spawn(self._follow_history(engine))
-        self._loop.spawn(self._follow_status(engine))
+        producer.notices = self._notices
+        await self._read_history(producer)
+        await producer.publish(self._loop.now())
+        self._loop.spawn(producer.run(self._loop.now))
+        self._loop.spawn(self._follow_history(producer))
+        self._loop.spawn(self._follow_status(producer))
 
     def current(self) -> ViewUpdate:
-        return self._get_engine().publisher.current()
+        return self._get_producer().publisher.current()
 
     def updates(self) -> AsyncIterator[ViewUpdate]:
-        return self._get_engine().publisher.updates()
+        return self._get_producer().publisher.updates()
 
     async def close(self) -> None:
         await self._loop.stop()
-        if self._engine is not None:
-            await self._engine.close()
+        if self._producer is not None:
+            await self._producer.close()
         await self._connection.close()
 
-    def _get_engine(self) -> ViewEngine:
-        if self._engine is None:
+    def _get_producer(self) -> ViewProducer:
+        if self._producer is None:
             raise RuntimeError("the source has not been started")
-        return self._engine
+        return self._producer
 
     async def _start_reflector(self, reflector: Reflector) -> None:
         if await self._list(reflector):
@@ -146,17 +146,17 @@ class LiveSource:
             with suppress(DovetailError):
                 if await self._list(reflector):
                     break
-        if self._engine is not None:
-            self._engine.touch()
+        if self._producer is not None:
+            self._producer.touch()
         await reflector.run()
 
-    async def _follow_status(self, engine: ViewEngine) -> None:
+    async def _follow_status(self, producer: ViewProducer) -> None:
         while True:
             await self._loop.sleep(_STATUS_INTERVAL)
             status = self._get_status()
-            if status != engine.status:
-                engine.status = status
-                engine.touch()
+            if status != producer.status:
+                producer.status = status
+                producer.touch()
 
     def _get_status(self) -> SourceStatus:
         before = self._loop.now() - _STALE_AFTER
@@ -171,28 +171,28 @@ class LiveSource:
         reason = f"{self._connection.server} does not answer; trying again ({reflector.last_error})"
         return SourceStatus(stale=True, reason=reason, since=since)
 
-    async def _follow_history(self, engine: ViewEngine) -> None:
+    async def _follow_history(self, producer: ViewProducer) -> None:
         while True:
             await self._loop.sleep(_HISTORY_INTERVAL)
-            await self._read_history(engine)
+            await self._read_history(producer)
 
-    async def _read_history(self, engine: ViewEngine) -> None:
+    async def _read_history(self, producer: ViewProducer) -> None:
         """Read Events, the savings ledger, and which autoscaler runs."""
-        engine.autoscaler = find_autoscaler(self._cache)
+        producer.autoscaler = find_autoscaler(self._cache)
         for fields in _EVENT_FIELDS:
             try:
-                engine.decisions.add_events(await self._kube.list(EVENTS, fields=fields))
+                producer.decisions.add_events(await self._kube.list(EVENTS, fields=fields))
             except Forbidden:
                 self._notices[forbidden(EVENTS).code] = forbidden(EVENTS)
             except DovetailError as error:
                 self._log.debug("cannot list events", error=str(error))
-        engine.ledger = await self._read_ledger() or engine.ledger
-        engine.touch()
+        producer.ledger = await self._read_ledger() or producer.ledger
+        producer.touch()
 
     async def _read_ledger(self) -> SavingsLedger | None:
         try:
-            found = await self._kube.list(CONFIG_MAPS, fields=f"metadata.name={LEDGER_CONFIG_MAP}")
-            return decode_ledger(found[0]) if found else SavingsLedger()
+            ledgers = await self._kube.list(CONFIG_MAPS, fields=f"metadata.name={LEDGER_CONFIG_MAP}")
+            return decode_ledger(ledgers[0]) if ledgers else SavingsLedger()
         except Forbidden:
             notice = Notice(
                 code="forbidden-ledger",

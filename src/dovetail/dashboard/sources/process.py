@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dovetail.controllers.context import ControllerContext
 from dovetail.core.disruption.command import KeepReason
-from dovetail.dashboard.sources.engine import INTERVAL, Pricing, ViewEngine
+from dovetail.dashboard.sources.producer import INTERVAL, Pricing, ViewProducer
 from dovetail.dashboard.sources.source import SourceStatus, ViewUpdate
 from dovetail.errors import DovetailError
 from dovetail.view.prices import OfferingPrices
@@ -34,7 +34,7 @@ class ProcessSource:
         use_known_reasons: bool = False,
         interval: timedelta = INTERVAL,
     ) -> None:
-        """``use_known_reasons``: show what the disruption controller found, and evaluate nothing.
+        """With ``use_known_reasons``, show reasons of the disruption controller.
 
         ``source`` is ``controller`` or ``simulation``; ``interval`` is real time.
         """
@@ -51,7 +51,7 @@ class ProcessSource:
             currency=currency,
             scheduling=context.scheduling_settings,
         )
-        self._engine = ViewEngine(
+        self._producer = ViewProducer(
             context.cache,
             pricing,
             source=source,
@@ -59,38 +59,38 @@ class ProcessSource:
             get_keep_reasons=self._get_known_reasons if use_known_reasons else None,
             get_ledger=lambda: context.savings.ledger,
         )
-        self._engine.autoscaler = "dovetail"
+        self._producer.autoscaler = "dovetail"
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         await self._read_history()
-        await self._engine.publish(self._context.loop.now())
+        await self._producer.publish(self._context.loop.now())
         self._tasks = [
-            loop.create_task(self._engine.run(self._context.loop.now, self._interval)),
+            loop.create_task(self._producer.run(self._context.loop.now, self._interval)),
             loop.create_task(self._follow_history()),
         ]
 
     async def refresh(self) -> None:
         """Publish a document of this moment; for a simulation that has advanced its clock."""
-        await self._engine.publish(self._context.loop.now())
+        await self._producer.publish(self._context.loop.now())
 
     def set_status(self, status: SourceStatus) -> None:
         """Report that documents are stale, or that no later one will come."""
-        self._engine.status = status
-        self._engine.touch()
+        self._producer.status = status
+        self._producer.touch()
 
     def current(self) -> ViewUpdate:
-        return self._engine.publisher.current()
+        return self._producer.publisher.current()
 
     def updates(self) -> AsyncIterator[ViewUpdate]:
-        return self._engine.publisher.updates()
+        return self._producer.publisher.updates()
 
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._engine.close()
+        await self._producer.close()
 
     def _get_known_reasons(self) -> tuple[KeepReason, ...]:
         return tuple(sorted(self._context.keep_reasons.all(), key=lambda reason: reason.node))
@@ -103,5 +103,5 @@ class ProcessSource:
     async def _read_history(self) -> None:
         if self._list_events is not None:
             with suppress(DovetailError):  # The next attempt follows soon.
-                self._engine.decisions.add_events(await self._list_events())
-        self._engine.touch()
+                self._producer.decisions.add_events(await self._list_events())
+        self._producer.touch()

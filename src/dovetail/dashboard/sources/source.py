@@ -11,7 +11,7 @@ from dovetail.view.document import View
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Whether documents are current; a stale one is shown with the reason."""
+    """State of a source; a stale document is shown with the reason."""
 
     stale: bool = False
     reason: str = ""

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from dovetail.dashboard.sources.engine import Pricing, ViewEngine
+from dovetail.dashboard.sources.producer import Pricing, ViewProducer
 from dovetail.dashboard.sources.source import Publisher, SourceStatus, ViewUpdate
 from dovetail.model.savings import SavingsLedger
 from dovetail.state.cluster.cache import ClusterCache
@@ -20,11 +20,11 @@ def build_dump_view(
     ledger: SavingsLedger | None = None,
 ) -> View:
     """Return the document of a cluster that was read from files, with all explanations."""
-    engine = ViewEngine(cache, pricing, source="dump", name=name)
-    engine.autoscaler = find_autoscaler(cache)
-    engine.ledger = ledger or SavingsLedger()
-    engine.evaluate_now(now)
-    return engine.build(now)
+    producer = ViewProducer(cache, pricing, source="dump", name=name)
+    producer.autoscaler = find_autoscaler(cache)
+    producer.ledger = ledger or SavingsLedger()
+    producer.evaluate_now(now)
+    return producer.build(now)
 
 
 class StaticSource:

@@ -1,4 +1,4 @@
-"""Engine of a source: cluster cache → documents, again and again, on an asyncio loop.
+"""Producer of documents: from a cluster cache, repeatedly, on asyncio.
 
 A document is built when the cluster has changed, at most once per interval. Its
 explanations take longer: a thread computes them from a copy of the cluster.
@@ -47,7 +47,7 @@ class Pricing(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: SchedulingSettings = SchedulingSettings()
 
 
-class ViewEngine:
+class ViewProducer:
     """Builds and publishes documents of one cluster cache."""
 
     def __init__(
@@ -60,7 +60,7 @@ class ViewEngine:
         get_keep_reasons: Callable[[], tuple[KeepReason, ...]] | None = None,
         get_ledger: Callable[[], SavingsLedger] | None = None,
     ) -> None:
-        """``source`` is that of ``ClusterInfo``; ``get_keep_reasons`` returns known reasons.
+        """``source`` is that of ``ClusterInfo``.
 
         Without ``get_ledger``, the attribute ``ledger`` is shown.
         """
@@ -70,7 +70,7 @@ class ViewEngine:
         self.autoscaler = ""
         self.status = SourceStatus()
         self.notices: dict[str, Notice] = {}
-        """What the source cannot read, by code."""
+        """Kinds that the source cannot read, by code."""
         self._cache = cache
         self._pricing = pricing
         self._source = source
@@ -94,7 +94,7 @@ class ViewEngine:
         self._changes += 1
 
     def touch(self) -> None:
-        """Have another document built: something beside the cluster has changed."""
+        """Request another document: something beside the cluster has changed."""
         self._changes += 1
 
     async def evaluate(self, now: datetime) -> None:
