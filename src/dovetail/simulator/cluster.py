@@ -17,7 +17,7 @@ import msgspec
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.core.instancetypes.discounts import Discounts, billing_function
 from dovetail.core.instancetypes.offerings import NO_PRICE
-from dovetail.errors import InvalidInputError, ScenarioError, ValidationError
+from dovetail.errors import DovetailError, InvalidInputError, ScenarioError, ValidationError
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
@@ -172,7 +172,7 @@ class SimulatedCluster:
             missing=missing,
         )
         calibration = fork.calibration
-        return cls(
+        cluster = cls(
             Scenario(
                 name="fork",
                 about="",
@@ -193,6 +193,8 @@ class SimulatedCluster:
             consolidation=consolidation,
             fork=fork,
         )
+        cluster.clock.on_error = _raise_broken_object_error
+        return cluster
 
     def restart(self) -> None:
         """Kill the controllers and start them again."""
@@ -299,6 +301,16 @@ class SimulatedCluster:
                 allocatable=instance_type.allocatable.without_zeros(),
             )
         )
+
+
+def _raise_broken_object_error(error: Exception) -> None:
+    """Explain an error that a recorded object causes which no API server would have stored."""
+    if not isinstance(error, LookupError | TypeError | ValueError | AttributeError):
+        raise error
+    raise DovetailError(
+        f"a recorded object lacks a field, or has a value, that the API server requires: {error!r}; "
+        "dumps must not be edited"
+    ) from error
 
 
 def with_last_applied(obj: Object) -> dict[str, Any]:

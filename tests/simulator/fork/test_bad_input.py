@@ -10,6 +10,7 @@ from dovetail.simulator.apiserver.storage.frozen_object import thaw
 from dovetail.simulator.cluster import SimulatedCluster
 from tests.support.simulator.clusters import wait
 from tests.support.simulator.recorded import (
+    a_database,
     a_running_cluster,
     an_agent,
     fork,
@@ -269,3 +270,13 @@ def test_fork_does_not_change_the_objects_it_is_given(recorded: SimulatedCluster
     wait(fork(objects, recorded), 60)
 
     assert objects == copy
+
+
+def test_object_that_no_api_server_would_store_is_a_clear_error() -> None:
+    cluster = a_running_cluster(*a_database())
+    objects = record(cluster)
+    for volume in of_kind(objects, "PersistentVolume"):
+        del volume["spec"]["claimRef"]["namespace"]
+
+    with pytest.raises(DovetailError, match=r"requires: KeyError.'namespace'.*must not be edited"):
+        wait(fork(objects, cluster), 60)
