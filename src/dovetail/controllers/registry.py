@@ -7,7 +7,7 @@ a ``controller(context)`` factory, and add the factory to ``FACTORIES``.
 from collections.abc import Callable
 from typing import Final
 
-from dovetail.controllers import capacitybuffer, condition_transitions, fleet_cost, nodeoverlay
+from dovetail.controllers import capacitybuffer, condition_transitions, nodeoverlay
 from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.disruption import controller as disruption
 from dovetail.controllers.disruption import queue as disruption_queue
@@ -30,7 +30,15 @@ from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.controllers.nodeclaim.lifecycle import liveness
 from dovetail.controllers.nodeclass import controller as nodeclass
 from dovetail.controllers.nodeclass import hash as nodeclass_hash
-from dovetail.controllers.nodepool import budgets, counter, readiness, registration_health, static, validation
+from dovetail.controllers.nodepool import (
+    budgets,
+    counter,
+    fleet_cost,
+    readiness,
+    registration_health,
+    static,
+    validation,
+)
 from dovetail.controllers.nodepool import hash as nodepool_hash
 from dovetail.controllers.pod import nomination
 from dovetail.controllers.provisioning import provisioner

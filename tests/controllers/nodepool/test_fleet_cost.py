@@ -4,7 +4,7 @@ from math import isnan
 
 import pytest
 
-from dovetail.controllers import fleet_cost
+from dovetail.controllers.nodepool import fleet_cost
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.kube.requirements import Requirements
