@@ -10,7 +10,7 @@ from dovetail.host.clock import SystemClock
 from tests.live.control_plane import ControlPlane
 from tests.live.crds import install_crds
 
-START_TIMEOUT = 10.0
+START_TIMEOUT = 20.0
 """Seconds."""
 
 
