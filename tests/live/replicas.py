@@ -164,7 +164,9 @@ class Installation:
         return claims
 
     def get(self, path: str) -> Any:
-        """Read from the API server; tests poll, and a process of kubectl for each read takes the CPU.
+        """Read from the API server.
+
+        Tests poll, and a process of kubectl for each read would take the CPU.
 
         As kubectl does, try again while the API server starts.
         """

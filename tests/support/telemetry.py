@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.ports.metrics import Counter, Gauge, Histogram, L
+from dovetail.ports.metric_types import Counter, Gauge, Histogram, L
 from dovetail.ports.telemetry import EventObject, EventReason, get_resource
 
 

@@ -13,10 +13,10 @@ from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import UNKNOWN
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, Resource
+from dovetail.ports.metric_types import Counter
 from dovetail.ports.metrics import (
     NODECLAIM_CONDITION_TRANSITIONS,
     NODEPOOL_CONDITION_TRANSITIONS,
-    Counter,
     TransitionLabels,
 )
 from dovetail.state.cluster.cache import ObjectChange

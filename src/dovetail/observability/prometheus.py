@@ -8,7 +8,8 @@ import msgspec
 import prometheus_client as client
 from prometheus_client.metrics import MetricWrapperBase
 
-from dovetail.ports.metrics import METRICS, Counter, Gauge, Histogram, Metric
+from dovetail.ports.metric_types import Counter, Gauge, Histogram, Metric
+from dovetail.ports.metrics import METRICS
 
 # By default every counter and histogram has a second series with its creation time.
 client.disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import NodeObject
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PODS, Resource
-from dovetail.ports.metrics import Counter, Gauge, Histogram
+from dovetail.ports.metric_types import Counter, Gauge, Histogram
 
 L = TypeVar("L", bound=msgspec.Struct)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from dovetail.logs import LogLine
-from dovetail.ports.metrics import Counter, Gauge, Histogram, L
+from dovetail.ports.metric_types import Counter, Gauge, Histogram, L
 
 T = TypeVar("T")
 _MASK: Final = (1 << 64) - 1

@@ -13,7 +13,7 @@ def shift(time: str, seconds: float) -> str:
 
 
 def set_times(objects: Objects, *, launched: int, registered: int, initialized: int, ready: int) -> None:
-    """Let every NodeClaim and pod take these times in seconds, one step after the other."""
+    """Set the times of every NodeClaim and pod, in seconds."""
     for claim in of_kind(objects, "NodeClaim"):
         start = claim["metadata"]["creationTimestamp"]
         steps = {

@@ -28,7 +28,7 @@ from dovetail.simulator.fork.report import ReportBuilder
 from dovetail.simulator.kubelet.pod_workers import RUN_SECONDS
 from dovetail.simulator.workqueue import start_watch
 
-MISSING: Final = "recorded.dovetail.sh/v1"
+MISSING: Final = "dovetail.sh/recorded"
 """apiVersion in references to controllers that were not recorded: nothing collects their pods."""
 _TEMPLATE_GENERATION: Final = "pod-template-generation"
 _GENERATION_ANNOTATION: Final = "deprecated.daemonset.template.generation"
