@@ -11,11 +11,9 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.model.savings import RemovedNode, SavingsLedger, SavingsRecord
 from dovetail.ports import api_resources as kinds
-from dovetail.view.bound import compute_lower_bound
 from dovetail.view.decisions import MAX_DECISIONS, DecisionLog, build_savings
 from dovetail.view.document import DecisionKind, DecisionState, DecisionView
-from tests.support.scheduling.instance_types import DEFAULT_TYPES
-from tests.view.clusters import BORN, NOW, Environment, a_cache, add_claim, add_node, add_pod, an_environment
+from tests.view.clusters import BORN, NOW, Environment, a_cache, add_claim, an_environment
 
 
 def a_record(claim: str = "old", **fields: Any) -> SavingsRecord:
@@ -146,26 +144,3 @@ def test_decisions_stay_bounded() -> None:
 
     assert len(decisions) == MAX_DECISIONS
     assert decisions[0].node_claims == (f"claim-{MAX_DECISIONS * 5 - 1}",)
-
-
-def test_no_node_that_holds_the_pods_is_cheaper_than_the_lower_bound() -> None:
-    env = an_environment()
-    add_node(env)
-    for number in range(4):
-        add_pod(env, f"web-abc-{number}")
-
-    bound = compute_lower_bound(a_cache(env), {"default": DEFAULT_TYPES})
-
-    requested = {"cpu": 4 * 500, "memory": 4 << 30}
-    cheapest = min(
-        offering.price
-        for kind in DEFAULT_TYPES
-        for offering in kind.offerings
-        if all(amount <= kind.allocatable.get(name, 0) for name, amount in requested.items())
-    )
-    assert bound is not None
-    assert 0 < bound <= cheapest
-
-
-def test_lower_bound_without_offerings_is_unknown() -> None:
-    assert compute_lower_bound(a_cache(an_environment()), {}) is None

@@ -372,7 +372,7 @@ class Totals(_Part, frozen=True, kw_only=True):
     target_per_hour: float | None = None
     """Price after a consolidation of all nodes that may be replaced; None: not computed."""
     lower_bound_per_hour: float | None = None
-    """No fleet for the requests of all pods is cheaper; None: not computed."""
+    """No fleet of the NodePools is cheaper for the running pods; None: not computed."""
     gap_per_hour: float | None = None
     """Price minus lower bound."""
     available_saving_per_hour: float = 0.0

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.provisioning import is_provisionable
 from dovetail.core.scheduling.solver import solve
@@ -13,12 +14,12 @@ from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.plan import Plan
 from dovetail.model.settings import SchedulingSettings
+from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.api_resources import Resource
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.explain.blockers import compute_savings, group_by_blocker, mark_consolidatable
 from dovetail.state.explain.nodes import compute_cluster_target, explain_cluster
 from dovetail.state.snapshot import build_provisioning_snapshot
-from dovetail.view.bound import compute_lower_bound
 from dovetail.view.build import Explanations
 
 _MAX_BLOCKERS: Final = 8
@@ -51,7 +52,9 @@ def evaluate(source: EvaluationInput) -> Explanations:
     def get_types(pool: NodePool) -> tuple[InstanceType, ...]:
         return source.types.get(pool.name, ())
 
-    bound = compute_lower_bound(cache, source.types)
+    types = {pool.name: get_types(pool) for pool in cache.pools()}
+    snapshot = build_provisioning_snapshot(cache, types, source.now)
+    bound = measure_fleet(snapshot).bound.price if any(types.values()) else None
     if source.keep_reasons is not None:
         return Explanations(keep_reasons=source.keep_reasons, lower_bound=bound)
     reasons = explain_cluster(cache, get_types, source.now, scheduling=source.scheduling)
@@ -76,12 +79,10 @@ def evaluate(source: EvaluationInput) -> Explanations:
         blocked=blocked,
         target=compute_cluster_target(cache, get_types, source.now, scheduling=source.scheduling),
         lower_bound=bound,
-        plan=_plan(cache, source),
+        plan=_plan(cache, snapshot, source.scheduling),
     )
 
 
-def _plan(cache: ClusterCache, source: EvaluationInput) -> Plan | None:
-    if not any(is_provisionable(pod) for pod in cache.unbound_pods()):
-        return None
-    types = {pool.name: source.types.get(pool.name, ()) for pool in cache.pools()}
-    return solve(build_provisioning_snapshot(cache, types, source.now), source.scheduling)
+def _plan(cache: ClusterCache, snapshot: ClusterSnapshot, settings: SchedulingSettings) -> Plan | None:
+    is_pending = any(is_provisionable(pod) for pod in cache.unbound_pods())
+    return solve(snapshot, settings) if is_pending else None
