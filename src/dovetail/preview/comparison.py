@@ -20,6 +20,7 @@ def compare_states(after: ClusterState, without: ClusterState) -> StateDifferenc
         price_per_hour=price,
         price_per_month=round(after.price_per_month - without.price_per_month, 2),
         price_percent=percent,
+        node_cost_per_hour=round(after.node_cost_per_hour - without.node_cost_per_hour, 6),
         pods=after.pods - without.pods,
         pods_without_node=after.pods_without_node - without.pods_without_node,
         cpu_utilization=round(after.cpu_utilization - without.cpu_utilization, 4),

@@ -10,11 +10,13 @@ import msgspec
 from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
 from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_active, is_drainable
+from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import DRIFTED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.resources import CPU, MEMORY
+from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.api_resources import EVENTS, PODS
 from dovetail.preview.observer import Eviction, ObservedNode, Observer, Workload
 from dovetail.preview.play import Played
@@ -89,7 +91,9 @@ def measure_state(cluster: SimulatedCluster) -> ClusterState:
     """Measure a cluster now."""
     cache = cluster.operator.cache
     price = cluster.ec2.billing.price_per_hour()
-    gap = measure_fleet(SchedulingSnapshots(cluster.operator.context).build(cluster.clock.now()))
+    snapshot = SchedulingSnapshots(cluster.operator.context).build(cluster.clock.now())
+    gap = measure_fleet(snapshot)
+    node_cost = cluster.operator.context.scheduling_settings.node_cost
     # Nodes of earlier settings may be cheaper than any that the NodePools can launch now.
     is_bound = gap.ratio is not None and gap.ratio >= 1
     pods = 0
@@ -105,6 +109,7 @@ def measure_state(cluster: SimulatedCluster) -> ClusterState:
         nodes=len(cache.nodes()),
         price_per_hour=round(price, 6),
         price_per_month=round(price * HOURS_PER_MONTH, 2),
+        node_cost_per_hour=round(_sum_node_costs(snapshot, node_cost), 6),
         pods=pods,
         pods_without_node=sum(map(is_active, cache.unbound_pods())),
         cpu_utilization=round(requested[CPU] / (allocatable[CPU] or 1), 4),
@@ -112,6 +117,14 @@ def measure_state(cluster: SimulatedCluster) -> ClusterState:
         lower_bound=round(gap.bound.price, 6) if is_bound else None,
         over_bound=round(gap.ratio or 0.0, 4) if is_bound else None,
     )
+
+
+def _sum_node_costs(snapshot: ClusterSnapshot, setting: float | None) -> float:
+    costs = {
+        pool.name: get_node_cost(pool, snapshot.instance_types.get(pool.name, ()), setting)
+        for pool in snapshot.nodepools
+    }
+    return sum(costs.get(node.pool, 0.0) for node in snapshot.nodes)
 
 
 def _summarize_course(

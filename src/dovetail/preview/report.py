@@ -15,6 +15,8 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     price_per_hour: float
     """USD of all instances with a known price."""
     price_per_month: float
+    node_cost_per_hour: float = 0.0
+    """USD of the nodes of NodePools beyond their instances, which the price leaves out."""
     pods: int
     """Pods that are bound and not terminal."""
     pods_without_node: int
@@ -38,6 +40,7 @@ class StateDifference(msgspec.Struct, frozen=True, kw_only=True):
     price_per_month: float
     price_percent: float | None
     """None if the price without the change is zero."""
+    node_cost_per_hour: float = 0.0
     pods: int
     pods_without_node: int
     cpu_utilization: float

@@ -85,6 +85,11 @@ def _summary(preview: Preview) -> Section:
         ),
         row("$/month", lambda state: f"{state.price_per_month:,.0f}", signed(difference.price_per_month)),
         row(
+            "node costs/hour",
+            lambda state: f"{state.node_cost_per_hour:,.2f}",
+            signed(difference.node_cost_per_hour, digits=2),
+        ),
+        row(
             "CPU requested", lambda state: _share(state.cpu_utilization), _points(difference.cpu_utilization)
         ),
         row(
