@@ -280,3 +280,19 @@ def test_object_that_no_api_server_would_store_is_a_clear_error() -> None:
 
     with pytest.raises(DovetailError, match=r"requires: KeyError.'namespace'.*must not be edited"):
         wait(fork(objects, cluster), 60)
+
+
+def test_a_job_that_does_not_select_its_pods_creates_no_more_of_them(recorded: SimulatedCluster) -> None:
+    spec = {
+        "template": {"spec": {"containers": [{"name": "main", "image": "app:1"}], "restartPolicy": "Never"}},
+        "selector": {"matchLabels": {"job-name": "odd"}},
+        "completions": 1,
+        "parallelism": 1,
+    }
+    meta = {"name": "odd", "namespace": "default", "uid": "odd"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+    forked = fork([*record(recorded), job], recorded)
+    wait(forked, 60)
+
+    assert [pod for pod in identities(forked) if "odd" in str(pod)] == []

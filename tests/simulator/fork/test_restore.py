@@ -306,7 +306,8 @@ def test_running_job_is_as_long_as_earlier_ones_of_its_cronjob() -> None:
 
     (pod,) = of_kind(objects, "Pod")
     cron = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "report", "uid": "c", "controller": True}
-    template = {"spec": {"containers": pod["spec"]["containers"], "restartPolicy": "Never"}}
+    labels = {"metadata": {"labels": {"job-name": "new"}}}
+    template = {**labels, "spec": {"containers": pod["spec"]["containers"], "restartPolicy": "Never"}}
     spec = {"template": template, "completions": 1, "parallelism": 1, "manualSelector": True}
     spec["selector"] = {"matchLabels": {"job-name": "new"}}
 
@@ -324,6 +325,8 @@ def test_running_job_is_as_long_as_earlier_ones_of_its_cronjob() -> None:
             "namespace": "default",
             "uid": "new-x",
             "labels": {"job-name": "new"},
+            "annotations": {"karpenter.sh/do-not-disrupt": "true"},
+            "finalizers": ["batch.kubernetes.io/job-tracking"],
             "creationTimestamp": at(-100),
             "ownerReferences": [owner],
         },

@@ -68,8 +68,8 @@ class ReplicaSetController(WorkloadController):
             failure = get_condition(replica_set, "ReplicaFailure")
             return "" if failure is None else str(failure.get("message", ""))
         template: Mapping[str, Any] = replica_set["spec"].get("template") or {}
-        pod = pod_from(template, replica_set)
         try:
+            pod = pod_from(template, replica_set)
             for _ in range(count):
                 self._context.api.create(PODS, pod)
         except ApiError as error:

@@ -40,9 +40,9 @@ _NOT_RECREATED: Final = ("DaemonSet", "Node")
 
 def prepare_workloads(records: Records, report: ReportBuilder) -> None:
     """Complete owners, revisions and run times of all workloads, in place."""
+    _set_run_times(records, report)
     _drop_missing_owners(records, report)
     _set_revisions(records)
-    _set_run_times(records, report)
     _set_pod_events(records)
 
 

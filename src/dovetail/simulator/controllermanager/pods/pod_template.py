@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from zlib import crc32
 
+from dovetail.ports.kube_errors import Invalid
 from dovetail.simulator.apiserver.storage.frozen_object import Object, freeze
+from dovetail.simulator.apiserver.storage.selectors import decode_label_selector, labels_match
 from dovetail.simulator.controllermanager.owner_references import controller_reference
 
 REVISION_HASH: Final = "controller-revision-hash"
@@ -30,7 +32,9 @@ def pod_from(
 ) -> Object:
     """Return a frozen pod to create; several pods can share its parts.
 
-    Without ``name`` the API server generates one from the owner's name.
+    Without ``name`` the API server generates one from the owner's name. Raises ``Invalid`` if
+    the owner does not select the pod: it would create another one at once, for ever. The API
+    server rejects such owners, but recorded clusters may have some.
     """
     meta = template.get("metadata") or {}
     own = owner["metadata"]
@@ -41,6 +45,9 @@ def pod_from(
         "finalizers": meta.get("finalizers"),
         "ownerReferences": [controller_reference(owner)],
     }
+    selector = owner["spec"].get("selector")
+    if selector is not None and not labels_match(decode_label_selector(selector), pod_meta["labels"]):
+        raise Invalid("`selector` does not match template `labels`", kind="Pod", name=name)
     pod_meta |= {"name": name} if name else {"generateName": f"{own['name']}-"}
     pod: Object = freeze({"metadata": pod_meta, "spec": template.get("spec") or {}})
     return pod
