@@ -18,6 +18,7 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
+    "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "serviceaccount-token-controller",

@@ -20,8 +20,10 @@ from dovetail.kube.leaderelection.elector import LeaderElector, LeaseRef
 from dovetail.kube.preflight import check_crds, check_karpenter_absent, kubernetes_version
 from dovetail.kube.rate_limit import RateLimiter
 from dovetail.kube.reflector import Reflectors
+from dovetail.model.savings import LEDGER_CONFIG_MAP
 from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import (
+    CONFIG_MAPS,
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
     EVENTS,
@@ -273,6 +275,8 @@ async def _write(kube: KubeClient, *, evicted: str) -> None:
         await kube.patch(resource, name, annotation)
         await kube.patch(resource, name, status, subresource="status")
     await kube.get(SERVICES, "kube-dns", "kube-system")
+    await kube.get(CONFIG_MAPS, LEDGER_CONFIG_MAP, NAMESPACE)
+    await kube.patch(CONFIG_MAPS, LEDGER_CONFIG_MAP, annotation, NAMESPACE)
     await kube.get(NODES, "node-1")
     await kube.patch(NODES, "node-1", annotation)
     await kube.delete(NODES, "node-1")

@@ -10,10 +10,16 @@ from dovetail.codec.inputs.decoders import read_object
 from dovetail.codec.text.documents import FieldError, ManifestReader, RawObject
 from dovetail.codec.text.field_path import FieldPath
 from dovetail.errors import InvalidInputError
+from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource, find_resource
 from dovetail.ports.kube_errors import ApiError, BadRequest, Invalid
 from dovetail.simulator.rest.schema.decode import decode_fields
 
+_WITHOUT_EFFECT: Final = (
+    *(kinds.ROLES, kinds.ROLE_BINDINGS, kinds.CLUSTER_ROLES, kinds.CLUSTER_ROLE_BINDINGS),
+    *(kinds.INGRESSES, kinds.INGRESS_CLASSES, kinds.NETWORK_POLICIES, kinds.ENDPOINT_SLICES),
+)
+"""Kinds that the simulator serves and that change no node."""
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _PROBLEM: Final = re.compile(r"([A-Za-z][\w.\[\]'/-]*): (.*?)(?=, [a-z][\w.\[\]]*: |$)")
 
@@ -78,7 +84,7 @@ class ChangedManifests:
                 self._refusals.append(raw.error_at(("metadata", "name"), "is missing"))
                 continue
             resource = find_resource(str(value["apiVersion"]), str(value["kind"]))
-            if resource is None:
+            if resource is None or resource in _WITHOUT_EFFECT:
                 self.ignored.append(f"{value['kind']} {name}")
                 continue
             namespace = (meta.get("namespace") or "default") if resource.namespaced else ""

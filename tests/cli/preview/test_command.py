@@ -249,6 +249,5 @@ def test_a_file_that_the_api_server_would_refuse_is_refused_with_its_line(
     result = preview("--cluster", recorded, "-f", str(path))
 
     assert result.exit_code == 1
-    assert re.fullmatch(
-        rf"{re.escape(str(path))}:\d+ spec\.limts: no such field; did you mean 'limits'\?\n", result.output
-    )
+    problem = r"spec\.limts: no such field; did you mean 'limits'\?"
+    assert re.fullmatch(rf"error: {re.escape(str(path))}:\d+ {problem}\n", result.output)

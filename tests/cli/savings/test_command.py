@@ -84,7 +84,7 @@ def test_explain_prices_node_groups_and_names_them(tmp_path: Path) -> None:
 
     assert "no-claim   NodePool default by its label, but its NodeClaim is missing" in result.stdout
     assert "0.2520  unmanaged  it belongs to managed node group data" in result.stdout
-    assert "3 nodes, $0.4440 per hour ($324 a month); 1 without a price are not counted." in result.stdout
+    assert "3 nodes, $0.4440 per hour ($324 a month); 1 without a price is not counted." in result.stdout
     assert "ip-10-0-0-1 has no price: no spot price of m99.large in us-east-1 is known" in result.stdout
 
 

@@ -47,8 +47,9 @@ def test_on_a_terminal_the_plan_has_the_same_text_with_styles(tmp_path: Path) ->
     (tmp_path / "web.yaml").write_text(WEB)
     command = [sys.executable, "-m", "dovetail", "simulate", "-f", str(tmp_path)]
     ours, theirs = pty.openpty()
+    wide = {"TERM": "xterm", "COLUMNS": "300"}
 
-    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=True, env={"TERM": "xterm"})
+    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=True, env=wide)
     os.close(theirs)
     shown = b""
     with suppress(OSError):  # How Linux reports that the other end is closed.

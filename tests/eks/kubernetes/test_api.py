@@ -1,5 +1,6 @@
 """EKS tokens, and API servers that are out of reach."""
 
+import asyncio
 from base64 import urlsafe_b64decode
 from datetime import timedelta
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 from botocore.config import Config
 
 from dovetail.eks.apply.executor import StepError
-from dovetail.eks.kubernetes.api import ApiAccessError, signing_region
+from dovetail.eks.kubernetes.api import ApiAccessError, DynamicClient, signing_region
 from dovetail.eks.session import ClusterSession
+from dovetail.ports.api_resources import NODE_POOLS
+from dovetail.ports.kube_errors import TooManyRequests
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
 
@@ -69,3 +72,47 @@ def test_api_server_that_is_out_of_reach_is_explained(
         account.apply(config)
     with pytest.raises(ApiAccessError, match=advice):
         account.plan(config)
+
+
+class BusyServer:
+    """An API server that rejects its first requests for now."""
+
+    def __init__(self, rejections: int) -> None:
+        self.rejections = rejections
+        self.requests = 0
+
+    async def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+        self.requests += 1
+        if self.requests <= self.rejections:
+            raise TooManyRequests("storage is (re)initializing", retry_after=2)
+        return {"metadata": {"name": "default"}}
+
+
+class WaitingLoop:
+    """Records waits instead of waiting."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    async def sleep(self, delay: timedelta) -> None:
+        self.waits.append(delay.total_seconds())
+
+
+def test_a_request_is_repeated_while_the_api_server_rejects_it_for_now() -> None:
+    server, loop = BusyServer(rejections=2), WaitingLoop()
+    client = DynamicClient(server, loop)
+
+    applied = asyncio.run(client.apply(NODE_POOLS, {"metadata": {"name": "default"}}))
+
+    assert applied == {"metadata": {"name": "default"}}
+    assert loop.waits == [2, 2]
+
+
+def test_a_request_is_not_repeated_without_end() -> None:
+    server, loop = BusyServer(rejections=1000), WaitingLoop()
+    client = DynamicClient(server, loop)
+
+    with pytest.raises(TooManyRequests):
+        asyncio.run(client.apply(NODE_POOLS, {"metadata": {"name": "default"}}))
+
+    assert server.requests == 10

@@ -9,10 +9,10 @@ import asyncio
 import ssl
 import time
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -28,9 +28,9 @@ from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection, no_fence, resource_path
 from dovetail.kube.rate_limit import RateLimiter
 from dovetail.ports.api_resources import Resource as ApiResource
-from dovetail.ports.event_loop import Clock
+from dovetail.ports.event_loop import Clock, EventLoop
 from dovetail.ports.kube_client import Object
-from dovetail.ports.kube_errors import Forbidden, NotFound, Unauthorized, Unavailable
+from dovetail.ports.kube_errors import Forbidden, NotFound, TooManyRequests, Unauthorized, Unavailable
 
 FIELD_MANAGER: Final = "dovetail-cluster"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -42,6 +42,11 @@ _URL_EXPIRY_SECONDS: Final = 60
 """EKS accepts the token for 15 minutes, whatever the expiry of the signed URL is."""
 _TOKEN_LIFETIME: Final = timedelta(minutes=10)
 """Age at which a token is replaced, well within the 15 minutes."""
+_ATTEMPTS: Final = 10
+"""Of a request that the API server rejects for now."""
+_MAX_WAIT_SECONDS: Final = 5.0
+
+T = TypeVar("T")
 
 
 class ApiAccessError(DovetailError):
@@ -101,8 +106,9 @@ class ApiEndpoint(msgspec.Struct, frozen=True):
 class DynamicClient:
     """Client for objects of any kind; discovery says how each kind is served."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, loop: EventLoop) -> None:
         self._connection = connection
+        self._loop = loop
         self.client = HttpKubeClient(connection)
         self._discovered: dict[str, list[Object]] = {}
 
@@ -126,7 +132,7 @@ class DynamicClient:
 
     async def get(self, resource: ApiResource, name: str, namespace: str = "") -> Object | None:
         try:
-            return await self.client.get(resource, name, namespace)
+            return await self._retry(lambda: self.client.get(resource, name, namespace))
         except NotFound:
             return None
 
@@ -138,7 +144,7 @@ class DynamicClient:
             return []
         try:
             fields = f"metadata.namespace={namespace}" if namespace else ""
-            return await self.client.list(resource, labels=labels, fields=fields)
+            return await self._retry(lambda: self.client.list(resource, labels=labels, fields=fields))
         except NotFound:
             # The CustomResourceDefinition was deleted after discovery.
             return []
@@ -150,20 +156,35 @@ class DynamicClient:
     async def apply(self, resource: ApiResource, manifest: Object) -> Object:
         """Apply an object on the server side; fields of other managers stay."""
         metadata = manifest["metadata"]
-        return await self._connection.request(
-            "PATCH",
-            resource_path(resource, metadata["name"], namespace=metadata.get("namespace", "")),
-            query={"fieldManager": FIELD_MANAGER, "force": "true"},
-            body=manifest,
-            content_type=_APPLY_PATCH,
+        return await self._retry(
+            lambda: self._connection.request(
+                "PATCH",
+                resource_path(resource, metadata["name"], namespace=metadata.get("namespace", "")),
+                query={"fieldManager": FIELD_MANAGER, "force": "true"},
+                body=manifest,
+                content_type=_APPLY_PATCH,
+            )
         )
 
     async def delete(self, resource: ApiResource, name: str, namespace: str = "") -> None:
         """Delete an object; not found is success."""
         try:
-            await self.client.delete(resource, name, namespace)
+            await self._retry(lambda: self.client.delete(resource, name, namespace))
         except NotFound:
             return
+
+    async def _retry(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Send a request again while the API server rejects it for now.
+
+        It does so for some seconds after the CustomResourceDefinition of a kind has changed.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await request()
+            except TooManyRequests as error:
+                seconds = float(error.details.get("retryAfterSeconds") or 1)
+                await self._loop.sleep(timedelta(seconds=min(seconds, _MAX_WAIT_SECONDS)))
+        return await request()
 
     async def _discover(self, api_version: str) -> list[Object]:
         root = "/apis" if "/" in api_version else "/api"
@@ -273,7 +294,7 @@ class ApiAccess:
     def _open(self, endpoint: ApiEndpoint | None) -> None:
         if endpoint is not None and self._client is None:
             self._connection = self._connection_to(endpoint)
-            self._client = DynamicClient(self._connection)
+            self._client = DynamicClient(self._connection, self._aws.loop)
 
     def _connection_to(self, endpoint: ApiEndpoint) -> Connection:
         authority = b64decode(endpoint.certificate_authority).decode()
