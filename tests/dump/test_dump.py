@@ -128,12 +128,14 @@ def test_nothing_secret_of_other_kinds_gets_into_a_dump(obj: Object) -> None:
     assert "s3cret" not in json.dumps(strip_object(obj))
 
 
+@pytest.mark.slow
 def test_a_stripped_dump_gives_the_same_savings() -> None:
     objects = node_group_cluster(9, 120)
 
     assert report_on(strip_objects(objects)) == report_on(objects)
 
 
+@pytest.mark.slow
 def test_an_anonymised_dump_gives_the_same_sums() -> None:
     objects = strip_objects(node_group_cluster(12, 160))
 
