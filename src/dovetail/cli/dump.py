@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from dovetail.cli.options.cluster_objects import read_cluster_objects
+from dovetail.cli.options.cluster_objects import access_options, read_cluster_objects
 from dovetail.cli.output.console import progress, write, write_note
 from dovetail.dump.anonymise import anonymise
 from dovetail.dump.strip import strip_objects
@@ -13,12 +13,7 @@ from dovetail.errors import DovetailError
 
 
 @click.command(epilog="Exit codes: 0 written; 1 bad input, or the API server does not respond.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
-)
-@click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
+@access_options
 @click.option(
     "--cluster",
     multiple=True,

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -17,6 +17,30 @@ from dovetail.operator.cluster_objects import ClusterObjects, list_objects, read
 MAKE_DUMP: Final = "dovetail dump -o cluster.json"
 """Command for a dump with all kinds that commands read."""
 _BOTH: Final = "Use --cluster for a dump, or --kubeconfig and --context; not both."
+
+Command = Callable[..., Any]
+
+
+def dump_option(command: Command) -> Command:
+    """Add ``--cluster``: dumps instead of a live cluster."""
+    return click.option(
+        "--cluster",
+        multiple=True,
+        metavar="DUMP",
+        type=click.Path(),
+        help="Read a dump by `dovetail dump` instead of a live cluster. May be repeated.",
+    )(command)
+
+
+def access_options(command: Command) -> Command:
+    """Add ``--kubeconfig`` and ``--context``: which live cluster."""
+    kubeconfig = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Default: KUBECONFIG, else the pod's service account, else ~/.kube/config.",
+    )
+    context = click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
+    return kubeconfig(context(command))
 
 
 def read_cluster_objects(

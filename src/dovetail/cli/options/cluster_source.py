@@ -12,7 +12,7 @@ import msgspec
 from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import catalog_in, prices_in
-from dovetail.cli.options.cluster_objects import MAKE_DUMP
+from dovetail.cli.options.cluster_objects import MAKE_DUMP, access_options, dump_option
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress
@@ -69,19 +69,8 @@ def source_options(command: _Command) -> _Command:
 def cluster_options(command: _Command) -> _Command:
     """Add the options of ``ClusterSource``."""
     options = (
-        click.option(
-            "--cluster",
-            multiple=True,
-            metavar="DUMP",
-            type=click.Path(),
-            help="Read a dump by `dovetail dump` instead of a live cluster. May be repeated.",
-        ),
-        click.option(
-            "--kubeconfig",
-            metavar="FILE",
-            help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
-        ),
-        click.option("--context", default="", help="Of the kubeconfig. Default: the current one."),
+        dump_option,
+        access_options,
         click.option("--catalog", metavar="FILE", type=click.Path(), help="A recorded catalogue."),
         click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV."),
         click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP),

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.catalog import catalog_in, prices_in
-from dovetail.cli.options.cluster_objects import read_cluster_objects
+from dovetail.cli.options.cluster_objects import access_options, dump_option, read_cluster_objects
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.output.console import progress, write, write_lines
@@ -107,19 +107,8 @@ def _parse_version(_: click.Context, __: click.Parameter, given: str | None) -> 
     "130 interrupted."
 )
 @manifest_options
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="DUMP",
-    type=click.Path(),
-    help="Read a dump by `kubectl get … -o json` instead of a live cluster. May be repeated.",
-)
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
-)
-@click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
+@dump_option
+@access_options
 @click.option(
     "--delete",
     "deletions",

@@ -10,7 +10,7 @@ import yaml
 
 from dovetail.cli.files import attempt
 from dovetail.cli.options.catalog import catalog_in, prices_in
-from dovetail.cli.options.cluster_objects import read_cluster_objects
+from dovetail.cli.options.cluster_objects import access_options, dump_option, read_cluster_objects
 from dovetail.cli.output.console import progress, write, write_lines, write_note
 from dovetail.cli.output.plan_report import price_source
 from dovetail.cli.savings.output import format_markdown, format_table
@@ -25,19 +25,8 @@ _EPILOG = "Exit codes: 0 analysed; 1 bad input, or no nodes or pods."
 
 
 @click.command(epilog=_EPILOG)
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="DUMP",
-    type=click.Path(),
-    help="Read a dump by `dovetail dump` instead of a live cluster. May be repeated.",
-)
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
-)
-@click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
+@dump_option
+@access_options
 @click.option("--catalog", metavar="FILE", type=click.Path(), help="A recorded catalogue.")
 @click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV.")
 @click.option("--region", metavar="R", help="Default: that of the nodes.")
