@@ -10,7 +10,6 @@ import json
 import os
 import statistics
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -20,7 +19,6 @@ import msgspec
 from playwright.async_api import Browser, Page, async_playwright
 
 from dovetail.dashboard.server import DashboardServer
-from dovetail.dashboard.sources.source import Publisher, SourceStatus, ViewUpdate
 from dovetail.view.document import (
     ClusterInfo,
     KeepView,
@@ -33,35 +31,13 @@ from dovetail.view.document import (
     View,
     WorkloadView,
 )
+from tests.dashboard.views import FakeSource
 
 TOKEN: Final = "a-token-for-the-benchmark"  # noqa: S105
 CHROMIUM: Final = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 LIMITS: Final = {"first_paint_seconds": 3.0, "update_ms": 200.0, "memory_mb": 300.0}
 _START: Final = datetime(2026, 1, 1, 9, tzinfo=UTC)
 _TYPES: Final = ("m7g.2xlarge", "c7g.4xlarge", "r6g.xlarge", "m6a.4xlarge", "c6i.2xlarge")
-
-
-class BenchSource:
-    """Publishes the documents of the benchmark."""
-
-    def __init__(self, first: View) -> None:
-        self._publisher = Publisher()
-        self._first = first
-
-    async def start(self) -> None:
-        await self.publish(self._first)
-
-    def current(self) -> ViewUpdate:
-        return self._publisher.current()
-
-    def updates(self) -> AsyncIterator[ViewUpdate]:
-        return self._publisher.updates()
-
-    async def publish(self, view: View) -> None:
-        await self._publisher.publish(ViewUpdate(view, SourceStatus()))
-
-    async def close(self) -> None:
-        await self._publisher.close()
 
 
 def build_view(nodes: int, pods: int, random: Random) -> View:
@@ -154,7 +130,7 @@ async def measure(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
     """Return the figures of one run."""
     random = Random(1)
     view = build_view(nodes, pods, random)
-    source = BenchSource(view)
+    source = FakeSource(view)
     await source.start()
     server = DashboardServer(source, get_token=lambda: TOKEN)
     async with server.serving() as port, async_playwright() as playwright:

@@ -16,7 +16,8 @@ from dovetail.operator.cluster_objects import ClusterObjects, list_objects, read
 
 MAKE_DUMP: Final = "dovetail dump -o cluster.json"
 """Command for a dump with all kinds that commands read."""
-_BOTH: Final = "Use --cluster for a dump, or --kubeconfig and --context; not both."
+DUMP_OR_ACCESS: Final = "Use --cluster for a dump, or --kubeconfig and --context; not both."
+"""Usage error of a command that got both."""
 
 Command = Callable[..., Any]
 
@@ -56,7 +57,7 @@ def read_cluster_objects(
         access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
         return asyncio.run(list_objects(access)), now
     if kubeconfig or context:
-        raise click.UsageError(_BOTH)
+        raise click.UsageError(DUMP_OR_ACCESS)
     read = read_dumps(read_sources(cluster))
     if not any(obj.get("kind") == "Node" for obj in read.objects):
         raise DovetailError(f"no nodes in {', '.join(cluster)}; make a dump with: {MAKE_DUMP}")

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
 
 import click
 import msgspec
@@ -12,7 +11,13 @@ import msgspec
 from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import catalog_in, prices_in
-from dovetail.cli.options.cluster_objects import MAKE_DUMP, access_options, dump_option
+from dovetail.cli.options.cluster_objects import (
+    DUMP_OR_ACCESS,
+    MAKE_DUMP,
+    Command,
+    access_options,
+    dump_option,
+)
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress
@@ -39,9 +44,6 @@ from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
 
-_Command = Callable[..., Any]
-_BOTH: Final = "Use --cluster for a dump, or --kubeconfig and --context; not both."
-
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
     """Options that name the cluster, catalogue and prices."""
@@ -58,7 +60,7 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
     fewer_nodes_tolerance: float
 
 
-def source_options(command: _Command) -> _Command:
+def source_options(command: Command) -> Command:
     """Add the options of ``ClusterSource``, and ``--output``."""
     output = click.option(
         "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
@@ -66,7 +68,7 @@ def source_options(command: _Command) -> _Command:
     return cluster_options(output(command))
 
 
-def cluster_options(command: _Command) -> _Command:
+def cluster_options(command: Command) -> Command:
     """Add the options of ``ClusterSource``."""
     options = (
         dump_option,
@@ -166,7 +168,7 @@ def get_scheduling(source: ClusterSource) -> SchedulingSettings:
 def load_access(source: ClusterSource) -> RestConfig:
     """Return the access to the live cluster; raise if the options also name a dump."""
     if source.cluster and (source.kubeconfig or source.context):
-        raise click.UsageError(_BOTH)
+        raise click.UsageError(DUMP_OR_ACCESS)
     return load_rest_config(
         source.kubeconfig, environ=os.environ, clock=SystemClock(), context=source.context
     )
@@ -181,7 +183,7 @@ def read_savings(
         access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
         return asyncio.run(read_ledger(access, namespace)), now
     if kubeconfig or context:
-        raise click.UsageError(_BOTH)
+        raise click.UsageError(DUMP_OR_ACCESS)
     files = read_sources(cluster)
     return find_ledger(files), read_inputs([], files).recorded_at or now
 
@@ -192,7 +194,7 @@ def read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
     if not source.cluster:
         return ClusterCache.from_raw(asyncio.run(list_objects(load_access(source))).objects), now
     if source.kubeconfig or source.context:
-        raise click.UsageError(_BOTH)
+        raise click.UsageError(DUMP_OR_ACCESS)
     inputs = read_inputs([], read_sources(source.cluster))
     if not inputs.nodes:
         raise DovetailError(f"no nodes in {', '.join(source.cluster)}; make a dump with: {MAKE_DUMP}")
