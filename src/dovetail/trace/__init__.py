@@ -1,0 +1,1 @@
+"""Traces: the demand on a cluster over time, in one file."""

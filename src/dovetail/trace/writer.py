@@ -1,0 +1,95 @@
+"""Writer of traces: zstd-compressed JSON lines, flushed and appended safely.
+
+A trace is one or more zstd frames. ``flush`` ends a block within a frame: everything before
+it can be read even if the process is killed and the frame never ends.
+"""
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+import msgspec
+import zstandard
+
+from dovetail.trace.frames import read_frames
+from dovetail.trace.model import Event, Header
+
+_LEVEL: Final = 9
+_MAX_FRAME_LINES: Final = 50_000
+"""Lines after which a frame ends: what follows a damaged frame stays readable."""
+
+
+class TraceWriter:
+    """Appends a header and events to a file; not safe for several processes."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        """Create a trace; an existing file is replaced."""
+        self._open(path.open("wb"))
+        self._write(header)
+
+    @classmethod
+    def append(cls, path: Path) -> Self:
+        """Continue a trace; the half-written frame of a killed writer is kept up to its last line."""
+        frames = read_frames(path.read_bytes())
+        writer = cls.__new__(cls)
+        file = path.open("r+b")
+        if frames.partial is not None:
+            # Rewritten as a frame of its own: a new frame cannot follow half of one.
+            recovered = frames.partial[: frames.partial.rfind(b"\n") + 1]
+            file.truncate(frames.complete_bytes)
+            file.seek(frames.complete_bytes)
+            file.write(zstandard.ZstdCompressor(level=_LEVEL).compress(recovered) if recovered else b"")
+        file.seek(0, os.SEEK_END)
+        writer._open(file)
+        return writer
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, without what is buffered."""
+        return self._file.tell()
+
+    def write(self, event: Event) -> None:
+        """Write an event; it reaches the disk with the next flush."""
+        self._write(event)
+
+    def flush(self) -> None:
+        """Make everything written so far readable, also after a crash of the machine."""
+        if self._lines:
+            self._file.write(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """End the frame and close the file."""
+        if not self._file.closed:
+            self._end_frame()
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self, file: BinaryIO) -> None:
+        self._file = file
+        self._encoder = msgspec.json.Encoder()
+        self._start_frame()
+
+    def _start_frame(self) -> None:
+        self._frame = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj()
+        self._lines = 0
+
+    def _end_frame(self) -> None:
+        if self._lines:
+            self._file.write(self._frame.flush())
+        self._start_frame()
+
+    def _write(self, value: Header | Event) -> None:
+        self._file.write(self._frame.compress(self._encoder.encode(value) + b"\n"))
+        self._lines += 1
+        if self._lines >= _MAX_FRAME_LINES:
+            self._end_frame()
