@@ -91,6 +91,16 @@ def test_run_times_that_were_known_only_at_the_end_are_joined_to_their_tasks(tmp
     assert trace.seconds == 100
 
 
+def test_the_end_of_an_initial_pod_stays_in_the_events(tmp_path: Path) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b", "uid": "u-1"}}
+    finish = Finish(t=30, id="u-1", seconds=80)
+    path = write(tmp_path / "t.zst", Initial(t=0, object=pod), finish, End(t=100))
+
+    trace = load_trace(path)
+
+    assert trace.events == (Initial(t=0, object=pod), finish)
+
+
 def test_flushed_events_survive_a_kill_and_the_trace_can_be_continued(tmp_path: Path) -> None:
     path = tmp_path / "t.zst"
     writer = TraceWriter(path, HEADER)

@@ -112,6 +112,7 @@ class Finish(_Event, frozen=True, kw_only=True, tag_field="event", tag="finish")
     """Tasks of an ID have ended; without it they run until the end of the trace."""
 
     id: Text
+    """Of ``Tasks``, or the UID of an initial pod, which ends now."""
     seconds: Seconds
     """Run time of each from the start of its containers, without the time it was pending."""
 

@@ -144,7 +144,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     header: Header
     events: tuple[Event, ...]
-    """In order of time, without ``Finish`` and ``End``."""
+    """In order of time, without ``End``; ``Finish`` only of initial pods, by their UID."""
     seconds: float
     """Time of the last event or of the end."""
     notes: tuple[str, ...] = ()
@@ -155,11 +155,14 @@ def load_trace(path: Path) -> Trace:
     reader = TraceReader(path)
     events: list[Event] = []
     finished: dict[str, float] = {}
+    tasks: set[str] = set()
     seconds = 0.0
     notes: list[str] = []
     for event in reader:
         seconds = max(seconds, event.t)
-        if isinstance(event, Finish):
+        if isinstance(event, Tasks):
+            tasks.add(event.id)
+        if isinstance(event, Finish) and event.id in tasks:
             finished[event.id] = event.seconds
         elif isinstance(event, End):
             notes += event.notes
@@ -202,6 +205,8 @@ class _Order:
         match event:
             case Template():
                 self._templates.add(event.id)
+            case Initial() if event.object.get("kind") == "Pod":
+                self._running.add(_get_uid(event.object))
             case Tasks() if event.template not in self._templates:
                 return "template", f"{event.template!r} is not defined in an earlier line"
             case Tasks() if event.id:
@@ -226,6 +231,11 @@ def _check_object(event: Event) -> tuple[str, str] | None:
         case Interruption() if (event.count is None) == (event.share is None):
             return "", "an interruption has a count or a share"
     return None
+
+
+def _get_uid(obj: dict[str, Any]) -> str:
+    meta = obj.get("metadata")
+    return str(meta.get("uid") or "") if isinstance(meta, dict) else ""
 
 
 def _check_identity(obj: dict[str, Any]) -> tuple[str, str] | None:
