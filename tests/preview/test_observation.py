@@ -1,7 +1,7 @@
 """State of a cluster: counts, price, utilization and distance to the lower bound."""
 
-from dovetail.preview.observation import measure_state, thin_samples
-from dovetail.preview.report import Sample
+from dovetail.preview.observation import measure_state
+from dovetail.preview.report import Sample, thin_samples
 from tests.preview.truth import a_shop, build_real_cluster
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.kube.pod import TopologySpreadConstraint
 
 
@@ -132,3 +133,12 @@ class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Minimum saving in USD per hour for each evicted pod; 0 accepts any saving."""
     max_replacements: int | None = None
     """Maximum number of replacements of a command; None: no limit. Karpenter uses 1."""
+
+
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of ``dovetail run`` that decide about nodes."""
+
+    gates: FeatureGates = FeatureGates()
+    scheduling: SchedulingSettings = SchedulingSettings()
+    consolidation: ConsolidationSettings = ConsolidationSettings()
+    burstable: BurstablePolicy = BurstablePolicy.BASELINE

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import groupby
 
 import msgspec
 
@@ -20,7 +19,7 @@ from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.api_resources import EVENTS, PODS
 from dovetail.preview.observer import Eviction, ObservedNode, Observer, Workload
 from dovetail.preview.play import Played
-from dovetail.preview.report import HOURS_PER_MONTH, ClusterState, Course, KeptNode, Sample
+from dovetail.preview.report import HOURS_PER_MONTH, ClusterState, Course, KeptNode, Sample, thin_samples
 from dovetail.simulator.apiserver.storage.frozen_object import get_field
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.state.cluster.cache import ClusterCache
@@ -148,24 +147,6 @@ def _summarize_course(
         ),
         samples=thin_samples(samples),
     )
-
-
-def thin_samples(samples: tuple[Sample, ...], *, intervals: int = 400) -> tuple[Sample, ...]:
-    """Return the last sample of each of many intervals, and the extremes within it."""
-    if len(samples) <= intervals:
-        return samples
-    width = samples[-1].at / intervals or 1.0
-    kept: dict[Sample, None] = {samples[0]: None}
-    for _, group in groupby(samples, key=lambda sample: sample.at // width):
-        several = list(group)
-        extremes = {
-            max(several, key=lambda sample: sample.nodes),
-            max(several, key=lambda sample: sample.price),
-            max(several, key=lambda sample: sample.pending),
-            several[-1],
-        }
-        kept.update(dict.fromkeys(sorted(extremes, key=lambda sample: sample.at)))
-    return tuple(kept)
 
 
 def _integrate_above(samples: tuple[Sample, ...], base: float, end: float) -> float:

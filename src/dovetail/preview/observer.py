@@ -3,7 +3,8 @@
 It watches pods, nodes and NodeClaims like a controller, and writes nothing.
 """
 
-from collections import Counter, defaultdict, deque
+from array import array
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
@@ -16,7 +17,7 @@ from dovetail.model.karpenter.condition_types import DISRUPTION_REASON, INITIALI
 from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.ports.api_resources import DEPLOYMENTS, NODE_CLAIMS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
 from dovetail.ports.kube_errors import NotFound
-from dovetail.preview.report import Sample
+from dovetail.preview.report import Sample, thin_samples
 from dovetail.simulator.apiserver.conditions import is_condition_true
 from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
@@ -24,6 +25,11 @@ from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.workqueue import start_watch
 
 _EVICTED: Final = "EvictionByEvictionAPI"
+_UNSCHEDULABLE_AFTER: Final = 600.0
+"""Seconds; a pod that ends earlier without a node was short-lived, not unschedulable."""
+_MAX_SAMPLES: Final = 8_000
+WORKLOAD: Final = "dovetail.sh/workload"
+"""Annotation of pods without a controller: the name they are counted under."""
 _SCALED: Final = {resource.kind: resource for resource in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
 INTERRUPTED: Final = "Interrupted"
 EXPIRED: Final = "Expired"
@@ -83,6 +89,8 @@ class Eviction(msgspec.Struct, frozen=True):
 
     at: datetime
     workload: Workload
+    reason: str = ""
+    """Why its node is disrupted."""
 
 
 class Observer:
@@ -100,14 +108,20 @@ class Observer:
         self.evictions: list[Eviction] = []
         self.most_moved: tuple[str, Workload, int] | None = None
         self.samples: list[Sample] = []
+        self.waits = array("d")
+        """Seconds from creation to node, of each pod that got one."""
+        self.unschedulable = 0
+        """Pods that waited for 10 minutes or more and never got a node."""
         self._node_names: set[str] = set()
         self._pods: dict[str, _ObservedPod] = {}
         self._draining: set[str] = set()
         """Nodes that are disrupted or deleted."""
         self._parents: dict[tuple[str, str], Workload] = {}
         """Namespace and name of a ReplicaSet → its Deployment, or itself."""
-        self._pending: Counter[Workload] = Counter()
+        self._pending = 0
         self._interrupted: set[str] = set()
+        self._claims: dict[str, ObservedNode] = {}
+        """By name of the node."""
         self._known = False
         self._load()
         self._known = True
@@ -185,6 +199,7 @@ class Observer:
         if event.type is EventType.DELETED:
             self._draining.discard(name)
             self._node_names.discard(name)
+            self._claims.pop(name, None)
             self._move()
             return
         if name not in self._node_names:
@@ -209,6 +224,7 @@ class Observer:
             )
             self._move()
         node.node = get_field(claim, "status", "nodeName") or node.node
+        self._claims[node.node] = node
         if not node.initialized and is_condition_true(claim, INITIALIZED):
             node.initialized = True
             self._move()
@@ -271,7 +287,7 @@ class Observer:
             if self.most_moved is None or observed.moves > self.most_moved[2]:
                 self.most_moved = (observed.name, workload, observed.moves)
         self._pods[meta["uid"]] = observed
-        self._pending[workload] += 1
+        self._pending += 1
         self._move_pod(observed)
         return observed
 
@@ -305,8 +321,12 @@ class Observer:
         self._move_pod(observed)
 
     def _end_pending(self, observed: _ObservedPod) -> None:
-        self._pending[observed.workload] -= 1
+        self._pending -= 1
         waited = (self._clock.now() - observed.created).total_seconds()
+        if observed.bound and self._known:
+            self.waits.append(waited)
+        elif waited >= _UNSCHEDULABLE_AFTER:
+            self.unschedulable += 1
         workload = self.workloads[observed.workload]
         workload.pending_seconds = max(workload.pending_seconds, waited)
 
@@ -335,7 +355,9 @@ class Observer:
         workload.moved.append(observed.moves + 1)
         if reason == _EVICTED:
             workload.evictions += 1
-            self.evictions.append(Eviction(self._clock.now(), observed.workload))
+            claim = self._claims.get(node)
+            cause = "" if claim is None else claim.reason
+            self.evictions.append(Eviction(self._clock.now(), observed.workload, cause))
         else:
             workload.killed += 1
 
@@ -345,7 +367,7 @@ class Observer:
         owner = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
         namespace = meta["namespace"]
         if owner is None:
-            return (namespace, meta["name"], "Pod")
+            return (namespace, (meta.get("annotations") or {}).get(WORKLOAD) or meta["name"], "Pod")
         if owner["kind"] in ("DaemonSet", "Node"):
             return None
         if owner["kind"] != "ReplicaSet":
@@ -384,7 +406,7 @@ class Observer:
             (self._clock.now() - self.started).total_seconds(),
             len(self._node_names),
             round(self._cluster.ec2.billing.price_per_hour(), 6),
-            self._pending.total(),
+            self._pending,
         )
         if self.samples:
             last = self.samples[-1]
@@ -393,6 +415,8 @@ class Observer:
             if last.at == sample.at:
                 self.samples.pop()
         self.samples.append(sample)
+        if len(self.samples) > _MAX_SAMPLES:
+            self.samples = list(thin_samples(self.samples, intervals=_MAX_SAMPLES // 8))
 
 
 def _disruption_reason(claim: Object) -> str:

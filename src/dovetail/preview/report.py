@@ -1,6 +1,8 @@
 """Report of a preview. Field names are stable: add, never rename."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 
 import msgspec
 
@@ -124,6 +126,24 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     nodes: int
     price: float
     pending: int
+
+
+def thin_samples(samples: Sequence[Sample], *, intervals: int = 400) -> tuple[Sample, ...]:
+    """Return the last sample of each of many intervals, and the extremes within it."""
+    if len(samples) <= intervals:
+        return tuple(samples)
+    width = samples[-1].at / intervals or 1.0
+    kept: dict[Sample, None] = {samples[0]: None}
+    for _, group in groupby(samples, key=lambda sample: sample.at // width):
+        several = list(group)
+        extremes = {
+            max(several, key=lambda sample: sample.nodes),
+            max(several, key=lambda sample: sample.price),
+            max(several, key=lambda sample: sample.pending),
+            several[-1],
+        }
+        kept.update(dict.fromkeys(sorted(extremes, key=lambda sample: sample.at)))
+    return tuple(kept)
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.cli.preview.html import format_html
 from dovetail.cli.preview.sections import build_sections
-from dovetail.cli.preview.settings import GATES, NAMES, ControllerSettings, change_settings, describe_settings
+from dovetail.cli.preview.settings import GATES, NAMES, change_settings, describe_settings
 from dovetail.cli.preview.text import format_markdown, format_table
 from dovetail.codec.text.suggestions import suggest
 from dovetail.data.bundled import bundled_catalog
@@ -26,6 +26,7 @@ from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.cloud.discounts import DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.settings import ControllerSettings
 from dovetail.operator.cluster_objects import ClusterObjects
 from dovetail.preview.change import Change, ChangeError, Event, find_removals, parse_deletion
 from dovetail.preview.limits import InvalidLimitError, Limit, check_limits, format_duration, parse_limit

@@ -11,24 +11,9 @@ from dovetail.cli.options.feature_gates import change_gates
 from dovetail.cli.options.node_cost import NODE_COST, TOLERANCE
 from dovetail.codec.text.suggestions import suggest
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
-from dovetail.model.settings import (
-    ConsolidationSettings,
-    FeatureGates,
-    MinValuesPolicy,
-    PreferencePolicy,
-    SchedulingSettings,
-)
+from dovetail.model.settings import ControllerSettings, MinValuesPolicy, PreferencePolicy
 
 GATES: Final = "feature-gates"
-
-
-class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of ``dovetail run`` that decide about nodes."""
-
-    gates: FeatureGates = FeatureGates()
-    scheduling: SchedulingSettings = SchedulingSettings()
-    consolidation: ConsolidationSettings = ConsolidationSettings()
-    burstable: BurstablePolicy = BurstablePolicy.BASELINE
 
 
 _Change = Callable[[ControllerSettings, Any], ControllerSettings]
