@@ -14,7 +14,7 @@ LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 2 --dist loadfile -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-kube bench-aws bench-dashboard screenshots chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
+.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-kube bench-aws bench-dashboard screenshots docs chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -38,8 +38,8 @@ test: $(READY) ## Run all tests but the slow ones, on all cores
 test-slow: $(READY) ## Run the slow tests: crashes at every step, whole processes in real time
 	@$(RUN) pytest -n auto --dist worksteal -m 'slow and not live and not browser' $(ARGS)
 
-test-browser: $(READY) ## Run the tests of the dashboard in Chromium; installs it with apt if it is missing
-	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(RUN) pytest -n 2 --dist worksteal -m browser tests/dashboard $(ARGS)
+test-browser: $(READY) ## Run the tests of dashboard and documentation in Chromium; installs it with apt if it is missing
+	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(RUN) pytest -n 2 --dist worksteal -m browser tests/dashboard tests/docs $(ARGS)
 
 live: $(READY) ## Run the tests on real control planes, built with Go, or on ARGS=--kubeconfig=FILE
 	@$(RUN) pytest -m live $(LIVE_PROCESSES) tests/live tests/contract $(ARGS)
@@ -80,6 +80,10 @@ bench-dashboard: $(READY) ## Measure the dashboard with 2,000 nodes and 50,000 p
 
 screenshots: $(READY) ## Make the screenshots in docs/images from demos with a fixed seed
 	@CHROMIUM="$$(scripts/chromium)" && export CHROMIUM && $(VENV)/bin/python scripts/screenshots.py && $(VENV)/bin/python scripts/top_screenshot.py docs/images/top.svg
+
+docs: $(READY) ## Build the documentation site into build/site; broken links and anchors fail
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet \
+		&& echo 'built build/site; to read it: python3 -m http.server --bind 127.0.0.1 --directory build/site'
 
 chaos: $(READY) ## Attack replicas on a real control plane: kills, API faults, hostile objects; ARGS=--minutes=60
 	@$(RUN) bench.chaos $(ARGS)

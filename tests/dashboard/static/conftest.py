@@ -1,21 +1,20 @@
 """Chromium, and servers that run beside the tests."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from dovetail.dashboard.server import DashboardServer
 from dovetail.view.document import View
 from tests.dashboard.views import FakeSource
+from tests.support.chromium import chromium
 
 TOKEN = "a-token-of-enough-length"  # noqa: S105 - of a test
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 
 
 class Loop:
@@ -68,11 +67,8 @@ class Dashboard:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox needs rights that containers often do not have.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
