@@ -24,7 +24,7 @@ PROSE: Final = re.compile(
     r"|sightings?|scarce|scarcity|spared|spares?(?! capacity)|ailing|ailments?|checkups?|rehears\w+"
     r"|stirs?|stirring"
     r"|hire[sd]?|hiring|prospects?|spoken for|lifts? the|misplaced|leavings|chronicle|appointments?|ripe"
-    r"|weigh|weighs|weighed|weighing|what if|whatif|wish|wishes|promising|picky|the town"
+    r"|weigh|weighs|weighed|weighing|what if|whatif|wish|wishes|promis(?:e|es|ed|ing)|picky|the town"
     r"|unmake|unmade|amends?|amended|made to go|is asked to go|on its way|looks? round|look again"
     r"|looks again|time is up|poor zones?|it pays|put away"
     r")\b",
@@ -39,7 +39,8 @@ NAME_WORDS: Final = frozenset(
     setback setbacks shelf shelves desk dice chance lodging undertaking undertakings purse sighting
     sightings scarce scarcity spared ailing ailment ailments checkup checkups rehearse rehearsal
     rehearsing stir stirs stirring hire hired hiring prospect prospects misplaced leavings chronicle
-    appointment appointments ripe weigh weighed weighing whatif wish wishes
+    appointment appointments ripe weigh weighed weighing whatif wish wishes promise
+    promises promised promising
     picky town unmake unmade amend amended door visit visiting visitor noticing parting retire retired
     retiring deal deals dealt scene picture ground announce announcement announcements remark remarks
     verdict verdicts mirror parted bury buried dealer inflight judge board allowance ample affordable

@@ -61,7 +61,7 @@ def test_replacement_by_a_smaller_node_is_recorded_with_what_it_saves() -> None:
     (record,) = completed(saved_ledger(cluster))
     saved = price - cluster.ec2.billing.price_per_hour()
     assert realized_rate(record, cluster.clock.now()) == pytest.approx(saved)
-    assert record.promised == pytest.approx(saved)
+    assert record.expected == pytest.approx(saved)
 
 
 def test_realized_amount_is_the_difference_of_the_bill() -> None:
@@ -88,7 +88,7 @@ def test_metrics_have_both_amounts_by_reason() -> None:
 
     totals = sum_by_reason(cluster.operator.context.savings.ledger, cluster.clock.now())
     assert set(totals) == {"Underutilized"}
-    for name in ("dovetail_disruption_promised_savings", "dovetail_disruption_realized_savings"):
+    for name in ("dovetail_disruption_expected_savings", "dovetail_disruption_realized_savings"):
         assert cluster.metrics.total(name, reason="underutilized") > 0
 
 

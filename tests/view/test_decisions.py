@@ -21,7 +21,7 @@ def a_record(claim: str = "old", **fields: Any) -> SavingsRecord:
         claim=claim, uid=claim, node="node", nodepool="default", cost=0.2, gone_at=NOW - timedelta(hours=2)
     )
     values = {"id": claim, "at": NOW - timedelta(hours=3), "reason": "Empty", "removed": (removed,), **fields}
-    return SavingsRecord(promised=0.25, **values)
+    return SavingsRecord(expected=0.25, **values)
 
 
 def decide(env: Environment, ledger: SavingsLedger | None = None) -> dict[str, DecisionView]:
@@ -112,7 +112,7 @@ def test_command_in_the_ledger_has_its_savings_and_is_not_shown_twice() -> None:
     assert "deleted/old" not in decisions
     command = decisions["command/old"]
     assert (command.kind, command.state) == (DecisionKind.CONSOLIDATED, DecisionState.DONE)
-    assert command.promised_per_hour == 0.25
+    assert command.expected_per_hour == 0.25
     assert command.realized == pytest.approx(0.4)
 
 

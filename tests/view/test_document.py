@@ -33,7 +33,7 @@ def test_schema_describes_every_part_in_words() -> None:
 def test_document_has_the_fields_of_its_version() -> None:
     document = json.loads(encode_view(View(at=NOW)))
 
-    assert (document["version"], VERSION) == (1, 1)
+    assert (document["version"], VERSION) == (2, 2)
     assert document.keys() == FIELDS_OF_VERSION_1
 
 

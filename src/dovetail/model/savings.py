@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the format in the ConfigMap."""
 LEDGER_CONFIG_MAP: Final = "dovetail-savings"
 LEDGER_KEY: Final = "ledger.json"
@@ -59,7 +59,7 @@ class SavingsRecord(_Part, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime
     reason: str
     """A ``DisruptionReason``."""
-    promised: float = 0.0
+    expected: float = 0.0
     """USD per hour."""
     pods: int = 0
     """Pods that had to move."""
@@ -75,8 +75,8 @@ class ReasonTotals(_Part, frozen=True, kw_only=True, omit_defaults=True):
 
     decisions: int = 0
     nodes: int = 0
-    promised: float = 0.0
-    """As if every command had saved what it promised, for as long as its saving lasted."""
+    expected: float = 0.0
+    """As if every command had saved what it expected, for as long as its saving lasted."""
     realized: float = 0.0
 
 

@@ -372,8 +372,8 @@ DISRUPTION_QUEUE_FAILURES: Final = Counter(
     DecisionLabels,
     "Replacements that failed, so that the command was rolled back.",
 )
-PROMISED_SAVINGS: Final = Gauge(
-    "dovetail_disruption_promised_savings", ReasonLabels, "Amount if each command had kept its promise."
+EXPECTED_SAVINGS: Final = Gauge(
+    "dovetail_disruption_expected_savings", ReasonLabels, "Amount if each command had saved what it expected."
 )
 REALIZED_SAVINGS: Final = Gauge(
     "dovetail_disruption_realized_savings", ReasonLabels, "Amount that disruption commands have saved."

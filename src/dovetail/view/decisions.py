@@ -161,16 +161,16 @@ def build_savings(ledger: SavingsLedger, now: datetime) -> SavingsView:
     """Return the totals of the ledger."""
     by_reason = {
         reason: SavingsByReason(
-            decisions=totals.decisions, nodes=totals.nodes, promised=totals.promised, realized=totals.realized
+            decisions=totals.decisions, nodes=totals.nodes, expected=totals.expected, realized=totals.realized
         )
         for reason, totals in sum_by_reason(ledger, now).items()
     }
     lasting = [record for record in ledger.records if is_lasting(record, now)]
     return SavingsView(
         since=ledger.since,
-        promised=sum(totals.promised for totals in by_reason.values()),
+        expected=sum(totals.expected for totals in by_reason.values()),
         realized=sum(totals.realized for totals in by_reason.values()),
-        promised_per_hour=sum(record.promised for record in lasting),
+        expected_per_hour=sum(record.expected for record in lasting),
         realized_per_hour=sum(realized_rate(record, now) for record in lasting),
         by_reason=by_reason,
     )
@@ -218,7 +218,7 @@ def _show_record(record: SavingsRecord, now: datetime) -> DecisionView:
         node_claims=tuple(node.claim for node in nodes),
         replacements=tuple(node.claim for node in record.added),
         pods=record.pods,
-        promised_per_hour=record.promised,
+        expected_per_hour=record.expected,
         realized_per_hour=realized_rate(record, now) if started else None,
         realized=_round(realized_amount(record, now)),
         until=get_end(record, now),

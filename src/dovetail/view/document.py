@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Incremented when a field is removed or changes its meaning; new fields do not count."""
 HOURS_PER_MONTH: Final = 730
 
@@ -304,7 +304,7 @@ class DecisionView(_Part, frozen=True, kw_only=True):
     """NodeClaims launched instead."""
     pods: int = 0
     """Pods that have to move."""
-    promised_per_hour: float | None = None
+    expected_per_hour: float | None = None
     realized_per_hour: float | None = None
     """Price of what went minus price of what came, now; None: not known yet."""
     realized: float | None = None
@@ -318,8 +318,8 @@ class SavingsByReason(_Part, frozen=True, kw_only=True):
 
     decisions: int = 0
     nodes: int = 0
-    promised: float = 0.0
-    """Amount if every saving had been as promised for as long as it was counted."""
+    expected: float = 0.0
+    """Amount if every saving had been as expected for as long as it was counted."""
     realized: float = 0.0
     """Amount saved."""
 
@@ -329,9 +329,9 @@ class SavingsView(_Part, frozen=True, kw_only=True):
 
     since: datetime | None = None
     """First record; None: no ledger."""
-    promised: float = 0.0
+    expected: float = 0.0
     realized: float = 0.0
-    promised_per_hour: float = 0.0
+    expected_per_hour: float = 0.0
     realized_per_hour: float = 0.0
     """Of the decisions whose saving lasts."""
     by_reason: dict[str, SavingsByReason] = {}

@@ -337,7 +337,7 @@ RECORD = {
     "id": "one",
     "at": "2026-01-01T09:00:00Z",
     "reason": "Underutilized",
-    "promised": 0.25,
+    "expected": 0.25,
     "removed": [
         {
             "claim": "old",
@@ -356,7 +356,7 @@ def explain_savings(file: Path, *options: str) -> Result:
     return CliRunner().invoke(cli, ["explain", "savings", "--cluster", str(file), *options])
 
 
-def test_savings_show_what_was_promised_and_what_was_saved(tmp_path: Path) -> None:
+def test_savings_show_what_was_expected_and_what_was_saved(tmp_path: Path) -> None:
     ledger = {"since": "2026-01-01T09:00:00Z", "records": [RECORD]}
 
     result = explain_savings(a_ledger_dump(tmp_path, json.dumps(ledger)))
@@ -364,7 +364,7 @@ def test_savings_show_what_was_promised_and_what_was_saved(tmp_path: Path) -> No
     assert result.exit_code == 0, result.output
     assert "Underutilized" in result.output
     assert "to 01-01 12:00" in result.output
-    assert "Underutilized: 1 commands, 1 nodes; promised $0.50, saved $0.40" in result.output
+    assert "Underutilized: 1 commands, 1 nodes; expected $0.50, saved $0.40" in result.output
     assert all(len(line) <= 80 for line in result.output.splitlines())
 
 
@@ -375,7 +375,7 @@ def test_savings_as_json_have_the_fields_of_the_view(tmp_path: Path) -> None:
 
     document = json.loads(result.output)
     assert document["savings"]["realized"] == pytest.approx(0.4)
-    assert document["decisions"][0]["promisedPerHour"] == 0.25
+    assert document["decisions"][0]["expectedPerHour"] == 0.25
 
 
 def test_savings_of_an_empty_ledger_say_so(tmp_path: Path) -> None:

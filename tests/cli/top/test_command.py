@@ -132,7 +132,7 @@ def test_a_pipe_gets_a_table_with_totals_reasons_and_pending_pods(dumped: str) -
 def test_json_is_the_document_of_the_view(dumped: str) -> None:
     document = json.loads(run("--cluster", dumped, "-o", "json").stdout)
 
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert len(document["nodes"]) == 4
     assert all(node["keep"]["code"] == "spared" for node in document["nodes"].values())
     assert document["totals"]["pendingPods"] == 1

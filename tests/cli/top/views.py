@@ -153,7 +153,7 @@ def small_view() -> View:
                 message="replaced by a cheaper node",
                 nodes=("ip-10-0-0-9.ec2.internal",),
                 replacements=("claim-ip-10-0-0-2",),
-                promised_per_hour=0.05,
+                expected_per_hour=0.05,
                 realized_per_hour=0.045,
                 realized=0.003,
             ),

@@ -1,4 +1,4 @@
-"""Savings of disruption commands: promised, realized, and for how long."""
+"""Savings of disruption commands: expected, realized, and for how long."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from dovetail.core.disruption.savings import (
     get_end,
     is_failed,
     is_lasting,
-    promised_amount,
+    expected_amount,
     realized_amount,
     realized_rate,
     sum_by_reason,
@@ -38,13 +38,13 @@ def hours(number: float) -> datetime:
     return AT + timedelta(hours=number)
 
 
-def a_record(*costs: float, promised: float = 0.2, **fields: Any) -> SavingsRecord:
+def a_record(*costs: float, expected: float = 0.2, **fields: Any) -> SavingsRecord:
     removed = tuple(
         RemovedNode(claim=f"old-{number}", uid=f"uid-{number}", node="n", nodepool="default", cost=cost)
         for number, cost in enumerate(costs or (0.2,))
     )
     values = {"id": "one", "at": AT, "reason": "Underutilized", **fields}
-    return SavingsRecord(promised=promised, removed=removed, **values)
+    return SavingsRecord(expected=expected, removed=removed, **values)
 
 
 def a_ledger(*records: SavingsRecord) -> SavingsLedger:
@@ -88,7 +88,7 @@ def test_deleted_node_saves_its_cost_from_the_moment_it_is_gone() -> None:
     (record,) = ledger.records
     assert realized_amount(record, hours(1)) == 0
     assert realized_amount(record, hours(6)) == pytest.approx(5 * 0.2)
-    assert promised_amount(record, hours(6)) == pytest.approx(5 * 0.2)
+    assert expected_amount(record, hours(6)) == pytest.approx(5 * 0.2)
 
 
 def test_node_saves_nothing_while_it_still_drains() -> None:
@@ -127,7 +127,7 @@ def test_replacement_of_unknown_price_counts_nothing() -> None:
     ledger = observe(a_ledger(a_record(0.2, replacements=1)), hours(1), [a_replacement()], cost=None)
 
     (record,) = ledger.records
-    assert (realized_amount(record, hours(5)), promised_amount(record, hours(5))) == (0, 0)
+    assert (realized_amount(record, hours(5)), expected_amount(record, hours(5))) == (0, 0)
 
 
 def test_launch_for_pending_pods_ends_the_saving_of_one_deleted_node() -> None:
@@ -246,7 +246,7 @@ def test_observing_again_after_a_crash_never_counts_more(times: list[int], data:
     [
         ("{", "truncated"),
         ('{"records": 3}', "records"),
-        ('{"version": 7}', "version 7 is not 1"),
+        ('{"version": 7}', "version 7 is not 2"),
         ('{"records": [{"id": "x", "at": "yesterday", "reason": "Empty", "removed": []}]}', "at"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dovetail.view.document import (
+    VERSION,
     BlockerView,
     ClusterInfo,
     ConditionView,
@@ -97,9 +98,9 @@ def rich_view(seconds: float = 0, *, nodes: tuple[NodeView, ...] | None = None, 
         ),
         "savings": SavingsView(
             since=START,
-            promised=1.2,
+            expected=1.2,
             realized=1.1,
-            by_reason={"Underutilized": SavingsByReason(decisions=1, nodes=2, promised=1.2, realized=1.1)},
+            by_reason={"Underutilized": SavingsByReason(decisions=1, nodes=2, expected=1.2, realized=1.1)},
         ),
         "node_pools": {"default": NodePoolView(name="default", nodes=len(nodes))},
         "pending_pods": {
@@ -125,7 +126,7 @@ def rich_view(seconds: float = 0, *, nodes: tuple[NodeView, ...] | None = None, 
                 node_pools=("default",),
                 nodes=("ip-10-0-0-10.ec2.internal", "gone"),
                 replacements=("21",),
-                promised_per_hour=0.2134,
+                expected_per_hour=0.2134,
                 realized_per_hour=0.2,
                 realized=1.1,
                 pods=4,
@@ -159,7 +160,7 @@ def hostile_view() -> View:
     view: View = _hostile(View)
     claim: NodeClaimView = _hostile(NodeClaimView)
     claims = {PAYLOAD: msgspec.structs.replace(claim, name=PAYLOAD)}
-    return msgspec.structs.replace(view, version=1, at=START, node_claims=claims)
+    return msgspec.structs.replace(view, version=VERSION, at=START, node_claims=claims)
 
 
 def _hostile(kind: Any) -> Any:

@@ -156,7 +156,7 @@ def blockers(output: str, **options: Any) -> None:
 def savings(
     cluster: tuple[str, ...], kubeconfig: str | None, context: str, namespace: str, output: str
 ) -> None:
-    """Show what disruption commands promised to save, and what they really saved.
+    """Show what disruption commands expected to save, and what they really saved.
 
     The controller keeps both in the ConfigMap dovetail-savings of its namespace.
     """

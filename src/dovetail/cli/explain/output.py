@@ -321,14 +321,14 @@ def format_savings(report: SavingsReport) -> Iterable[Text]:
             f"{decision.at:%m-%d %H:%M}",
             decision.reason,
             str(len(decision.nodes)),
-            f"{decision.promised_per_hour or 0.0:.4f}",
+            f"{decision.expected_per_hour or 0.0:.4f}",
             "-" if decision.realized_per_hour is None else f"{decision.realized_per_hour:.4f}",
             f"{decision.realized or 0.0:.4f}",
             _describe_saving(decision),
         ]
         for decision in report.decisions
     ]
-    header = ["WHEN (UTC)", "REASON", "NODES", "PROMISED", "NOW", "SAVED", "STATE"]
+    header = ["WHEN (UTC)", "REASON", "NODES", "EXPECTED", "NOW", "SAVED", "STATE"]
     first, *lines = columns([header, *rows], frozenset({2, 3, 4, 5}))
     yield Text(first, style="bold")
     for line, decision in zip(lines, report.decisions, strict=True):
@@ -337,14 +337,14 @@ def format_savings(report: SavingsReport) -> Iterable[Text]:
     for reason, totals in savings.by_reason.items():
         yield Text(
             f"{reason}: {totals.decisions:,} commands, {totals.nodes:,} nodes; "
-            f"promised ${totals.promised:,.2f}, saved ${totals.realized:,.2f}"
+            f"expected ${totals.expected:,.2f}, saved ${totals.realized:,.2f}"
         )
     since = f"{savings.since:%Y-%m-%d %H:%M} UTC"
     yield Text(
-        f"Saved ${savings.realized:,.2f} since {since}, promised ${savings.promised:,.2f}.", style="bold"
+        f"Saved ${savings.realized:,.2f} since {since}, expected ${savings.expected:,.2f}.", style="bold"
     )
     yield Text(f"Savings that last: {_per_hour(savings.realized_per_hour)}.")
-    yield Text("PROMISED and NOW are $ per hour, SAVED is the amount so far.", style="dim")
+    yield Text("EXPECTED and NOW are $ per hour, SAVED is the amount so far.", style="dim")
 
 
 def _describe_saving(decision: DecisionView) -> str:

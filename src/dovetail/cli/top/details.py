@@ -261,8 +261,8 @@ def _describe_decision(decision: DecisionView, view: View) -> Iterable[Text]:
     ):
         if value:
             yield _field(name, value)
-    if decision.promised_per_hour is not None:
-        yield _field("expected saving", f"${decision.promised_per_hour:,.4f}/h")
+    if decision.expected_per_hour is not None:
+        yield _field("expected saving", f"${decision.expected_per_hour:,.4f}/h")
     if decision.realized_per_hour is not None:
         total = f", ${decision.realized:,.4f} so far" if decision.realized is not None else ""
         ended = f" (until {decision.until:%H:%M:%S})" if decision.until else ""

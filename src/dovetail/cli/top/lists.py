@@ -307,7 +307,7 @@ def describe_decision(decision: DecisionView) -> str:
 
 def _saving(decision: DecisionView) -> str:
     realized = decision.realized_per_hour
-    amount = realized if realized is not None else decision.promised_per_hour
+    amount = realized if realized is not None else decision.expected_per_hour
     if amount is None:
         return ""
     return f"{amount:+,.4f}" + ("" if realized is not None else "?")

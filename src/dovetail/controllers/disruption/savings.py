@@ -34,7 +34,7 @@ from dovetail.model.node import Node
 from dovetail.model.savings import LEDGER_CONFIG_MAP, LEDGER_KEY
 from dovetail.ports.api_resources import CONFIG_MAPS, NODE_CLAIMS
 from dovetail.ports.kube_errors import ApiError, Conflict, NotFound
-from dovetail.ports.metrics import PROMISED_SAVINGS, REALIZED_SAVINGS, ReasonLabels
+from dovetail.ports.metrics import EXPECTED_SAVINGS, REALIZED_SAVINGS, ReasonLabels
 from dovetail.state.cluster.cache import ObjectChange
 from dovetail.state.instancetypes.by_name import InstanceTypeIndex
 
@@ -161,7 +161,7 @@ class SavingsController(ControllerBase):
             await self._recorder.save()
         for reason, totals in sum_by_reason(ledger, now).items():
             labels = ReasonLabels(reason=reason.lower())
-            self._metrics.set(PROMISED_SAVINGS, totals.promised, labels)
+            self._metrics.set(EXPECTED_SAVINGS, totals.expected, labels)
             self._metrics.set(REALIZED_SAVINGS, totals.realized, labels)
         return RequeueAfter(_INTERVAL)
 

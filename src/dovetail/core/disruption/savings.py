@@ -1,4 +1,4 @@
-"""Savings of disruption commands: promised and realized amounts of a record.
+"""Savings of disruption commands: expected and realized amounts of a record.
 
 The realized saving is the price of what went minus the price of what came, while it
 lasts. A replaced node saves until its replacement goes. A deleted node saves until its
@@ -70,7 +70,7 @@ def create_record(command: Command, reason: DisruptionReason, now: datetime) -> 
         id=f"{removed[0].claim}-{now:%Y%m%dT%H%M%S}",
         at=now,
         reason=reason.value,
-        promised=round(command.saving, 6),
+        expected=round(command.saving, 6),
         pods=command.pod_count,
         replacements=len(command.replacements) + len(command.template_nodepools),
         removed=removed,
@@ -148,17 +148,17 @@ def realized_rate(record: SavingsRecord, now: datetime) -> float:
     return saved - sum(node.cost or 0.0 for node in record.added if node.launched_at is not None)
 
 
-def promised_amount(record: SavingsRecord, now: datetime) -> float:
-    """Return USD that would be saved if the promise had held since each node went."""
+def expected_amount(record: SavingsRecord, now: datetime) -> float:
+    """Return USD that would be saved as expected since each node went."""
     if not _is_priced(record):
         return 0.0
     total = sum(node.cost for node in record.removed)
     end = _get_end(record, now)
     gone = _get_gone(record)
     if not total:
-        return sum(record.promised * _hours(node.gone_at, end) for node in gone) / len(record.removed)
+        return sum(record.expected * _hours(node.gone_at, end) for node in gone) / len(record.removed)
     shares = (node.cost / total * _hours(node.gone_at, min(end, node.until or end)) for node in gone)
-    return record.promised * sum(shares)
+    return record.expected * sum(shares)
 
 
 def is_failed(record: SavingsRecord) -> bool:
@@ -187,7 +187,7 @@ def get_end(record: SavingsRecord, now: datetime) -> datetime | None:
 
 
 def sum_by_reason(ledger: SavingsLedger, now: datetime) -> dict[str, ReasonTotals]:
-    """Return promised and realized amounts of all commands, by reason."""
+    """Return expected and realized amounts of all commands, by reason."""
     totals = dict(ledger.totals)
     for record in ledger.records:
         if not is_failed(record):
@@ -200,7 +200,7 @@ def _add_to_totals(totals: Mapping[str, ReasonTotals], record: SavingsRecord, no
     return ReasonTotals(
         decisions=before.decisions + 1,
         nodes=before.nodes + sum(1 for node in record.removed if not node.kept),
-        promised=before.promised + promised_amount(record, now),
+        expected=before.expected + expected_amount(record, now),
         realized=before.realized + realized_amount(record, now),
     )
 

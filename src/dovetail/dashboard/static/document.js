@@ -109,7 +109,7 @@
  * @property {string[]} [nodeClaims]
  * @property {string[]} [replacements]
  * @property {number} [pods]
- * @property {number} [promisedPerHour]
+ * @property {number} [expectedPerHour]
  * @property {number} [realizedPerHour]
  * @property {number} [realized]
  * @property {string} [until]
@@ -124,13 +124,13 @@
  * @property {number} [pricePerHour]
  * @property {number} [savingPerHour]
  */
-/** @typedef {{decisions?: number, nodes?: number, promised?: number, realized?: number}} ReasonSavings */
+/** @typedef {{decisions?: number, nodes?: number, expected?: number, realized?: number}} ReasonSavings */
 /**
  * @typedef {Object} Savings
  * @property {string} [since]
- * @property {number} [promised]
+ * @property {number} [expected]
  * @property {number} [realized]
- * @property {number} [promisedPerHour]
+ * @property {number} [expectedPerHour]
  * @property {number} [realizedPerHour]
  * @property {Record<string, ReasonSavings>} [byReason]
  */
@@ -180,7 +180,7 @@
  */
 
 /** The major version of the document that this page can show. */
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** @param {string | undefined} time @returns {number | null} milliseconds */
 export function instant(time) {

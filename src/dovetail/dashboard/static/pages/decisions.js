@@ -76,7 +76,7 @@ function row(page, decision, open) {
       subject.length === 1 ? shortName(subject[0]) : subject.length ? pluralize(subject.length, "node") : "",
       decision.state === "running" ? h("span", { class: "chip running" }, "running") : decision.state === "failed" ? h("span", { class: "chip failed" }, "failed") : null)),
     h("td", { class: "wide" }, [decision.reason, decision.message].filter(Boolean).join(": ")),
-    h("td", { class: "number" }, decision.promisedPerHour == null ? "–" : perHour(decision.promisedPerHour)),
+    h("td", { class: "number" }, decision.expectedPerHour == null ? "–" : perHour(decision.expectedPerHour)),
     h("td", { class: "number" }, decision.realizedPerHour == null ? "–" : perHour(decision.realizedPerHour)),
     h("td", { class: `number ${(decision.realized || 0) > 0 ? "gain" : ""}` }, decision.realized == null ? "–" : money(decision.realized)));
 }
@@ -94,8 +94,8 @@ function details(page, decision) {
     [decision.kind === "launched" ? "NodeClaims" : "Nodes", names(decision.nodes?.length ? decision.nodes : decision.nodeClaims)],
     ["Launched instead", names(decision.replacements)],
     ["Pods that move", number(decision.pods || 0)],
-    ["Saving", decision.promisedPerHour == null ? "–"
-      : `${perHour(decision.promisedPerHour)} expected, ${decision.realizedPerHour == null ? "not known yet" : perHour(decision.realizedPerHour) + " real"}`],
+    ["Saving", decision.expectedPerHour == null ? "–"
+      : `${perHour(decision.expectedPerHour)} expected, ${decision.realizedPerHour == null ? "not known yet" : perHour(decision.realizedPerHour) + " real"}`],
     ["Saved so far", decision.realized == null ? "–" : `${money(decision.realized)} ${until ? `in ${duration((until - at) / 1000)}; ended ${dateAndTime(until)}` : "and counting"}`],
   ];
   return [

@@ -72,7 +72,7 @@ function ledger(view) {
       h("tbody", null, reasons.map(([reason, sums]) => h("tr", { key: reason },
         h("th", { scope: "row" }, h("a", { href: link("decisions", { q: reason }) }, reason)),
         h("td", { class: "number" }, number(sums.decisions || 0)), h("td", { class: "number" }, number(sums.nodes || 0)),
-        h("td", { class: "number" }, money(sums.promised || 0)), h("td", { class: "number gain" }, money(sums.realized || 0))))))));
+        h("td", { class: "number" }, money(sums.expected || 0)), h("td", { class: "number gain" }, money(sums.realized || 0))))))));
 }
 
 /** @param {Page} page @param {View} view */

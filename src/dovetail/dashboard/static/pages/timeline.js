@@ -205,7 +205,7 @@ export function describe(decision) {
   const gone = (decision.nodes || decision.nodeClaims || []).length;
   const subject = decision.kind === "launched" ? pluralize((decision.nodeClaims || []).length || 1, "node") : pluralize(gone, "node");
   const replaced = (decision.replacements || []).length ? `, ${(decision.replacements || []).length} launched instead` : "";
-  const saving = decision.realizedPerHour ?? decision.promisedPerHour;
+  const saving = decision.realizedPerHour ?? decision.expectedPerHour;
   const saved = saving ? `, ${saving > 0 ? "saves" : "costs"} ${perHour(Math.abs(saving))}` : "";
   const reason = decision.reason ? ` (${decision.reason})` : "";
   return `${words} ${subject}${reason}${replaced}${saved}`;
