@@ -10,18 +10,25 @@ from dovetail.view.document import NodeState, NodeView, PodView, Totals, View, W
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 
-def view(seconds: float = 0, *, nodes: tuple[NodeView, ...] = (), price: float = 0.0, **more: Any) -> View:
+def view(
+    seconds: float = 0,
+    *,
+    nodes: tuple[NodeView, ...] = (),
+    price: float = 0.0,
+    evictions: int = 0,
+    **more: Any,
+) -> View:
     return View(
         at=START + timedelta(seconds=seconds),
         nodes={node.key: node for node in nodes},
-        totals=Totals(nodes=len(nodes), price_per_hour=price),
+        totals=Totals(nodes=len(nodes), price_per_hour=price, evictions=evictions),
         **more,
     )
 
 
-def node(key: str, *pods: str, state: NodeState = NodeState.READY, kind: str = "ReplicaSet") -> NodeView:
+def node(key: str, *pods: str, state: NodeState = NodeState.READY) -> NodeView:
     workload = WorkloadView(
-        namespace="default", kind=kind, name="web", pods=tuple(PodView(name=name) for name in pods)
+        namespace="default", kind="ReplicaSet", name="web", pods=tuple(PodView(name=name) for name in pods)
     )
     return NodeView(key=key, name=key, state=state, workloads=(workload,))
 

@@ -1,16 +1,13 @@
 """Bounded history of a cluster's totals, for the timeline."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from dovetail.view.document import NodeState, NodeView, View
+from dovetail.view.document import View
 
 MAX_SAMPLES: Final = 2048
 """Half an hour of a change every second; of a longer time with fewer points per hour."""
-_LEAVING: Final = frozenset({NodeState.DRAINING, NodeState.TERMINATING})
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +48,8 @@ class History:
     def __init__(self, max_samples: int = MAX_SAMPLES) -> None:
         self._max_samples = max_samples
         self._samples: list[Sample] = []
-        self._last: View | None = None
+        self._evictions = 0
+        """Of the last document, since its source began to watch."""
         self._interval = 0
         """Milliseconds between two samples, at least."""
 
@@ -69,9 +67,9 @@ class History:
             price=view.totals.price_per_hour,
             nodes=view.totals.nodes,
             pending=view.totals.pending_pods,
-            evictions=count_evictions(self._last, view) if self._last is not None else 0,
+            evictions=max(0, view.totals.evictions - self._evictions) if self._samples else 0,
         )
-        self._last = view
+        self._evictions = view.totals.evictions
         before = self._samples[-2:]
         replaces_last = len(before) == 2 and (
             all(sample.has_same_levels(each) for each in before) or at - before[0].at < self._interval
@@ -94,32 +92,3 @@ class History:
         self._samples = merged + rest
         span = self._samples[-1].at - self._samples[0].at
         self._interval = span // len(self._samples)
-
-
-def count_evictions(before: View, after: View) -> int:
-    """Return how many pods began to leave nodes that drain.
-
-    DaemonSet pods are not evicted, and finished pods need no eviction.
-    """
-    evicted = 0
-    for key, node in before.nodes.items():
-        current = after.nodes.get(key)
-        if current is node:
-            continue
-        if current is None and node.state not in _LEAVING:
-            continue
-        if current is not None and current.state not in _LEAVING:
-            continue
-        staying = set(_evictable_pods(current)) if current is not None else set()
-        evicted += sum(pod not in staying for pod in _evictable_pods(node))
-    return evicted
-
-
-def _evictable_pods(node: NodeView) -> Iterator[tuple[str, str]]:
-    """Yield the pods that are not leaving yet."""
-    for workload in node.workloads:
-        if workload.kind == "DaemonSet":
-            continue
-        for pod in workload.pods:
-            if not pod.deleting and pod.phase not in _FINISHED:
-                yield workload.namespace, pod.name

@@ -54,6 +54,8 @@ class Explanations(msgspec.Struct, frozen=True, kw_only=True):
     """Price per hour below which no nodes of NodePools can run the pods."""
     plan: Plan | None = None
     """Plan for all pending pods."""
+    at: datetime | None = None
+    """The instant that was evaluated; None: nothing has been evaluated."""
 
 
 class ViewInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +69,7 @@ class ViewInputs(msgspec.Struct, frozen=True, kw_only=True):
     decisions: tuple[DecisionView, ...] = ()
     savings: SavingsView = SavingsView()
     notices: tuple[Notice, ...] = ()
+    evictions: int = 0
     find_price: FindPrice = no_price
     """For nodes that no NodePool has an offering for."""
     node_cost: float | None = None
@@ -108,7 +111,7 @@ class ViewBuilder:
         return View(
             at=inputs.now,
             cluster=inputs.cluster,
-            totals=_build_totals(nodes.values(), pending, claims, blockers, inputs.explanations),
+            totals=_build_totals(nodes.values(), pending, claims, blockers, inputs),
             savings=inputs.savings,
             node_pools=self._keep("node_pools", self._build_nodepools(inputs, sums)),
             nodes=nodes,
@@ -267,7 +270,7 @@ def _build_totals(
     pending: Mapping[str, PendingPodView],
     claims: Mapping[str, NodeClaimView],
     blockers: Mapping[str, BlockerView],
-    explanations: Explanations,
+    inputs: ViewInputs,
 ) -> Totals:
     total = PoolNodes()
     ready = pods = unpriced = 0
@@ -278,6 +281,7 @@ def _build_totals(
         pods += node.pods.requested
         unpriced += node.price_per_hour is None
         price_of_others += 0.0 if node.node_pool else node.price_per_hour or 0.0
+    explanations = inputs.explanations
     target, bound = explanations.target, explanations.lower_bound
     if bound is not None:
         bound += price_of_others
@@ -288,6 +292,7 @@ def _build_totals(
         ready_nodes=ready,
         pods=pods,
         pending_pods=len(pending),
+        evictions=inputs.evictions,
         node_claims=len(claims),
         price_per_hour=total.price,
         price_per_month=total.price * HOURS_PER_MONTH,
@@ -301,6 +306,7 @@ def _build_totals(
         available_saving_per_hour=sum(reason.saving for reason in explanations.keep_reasons),
         blocked_saving_per_hour=sum(computed) if computed else None,
         blocked_price_per_hour=sum(entry.price_per_hour for entry in blockers.values()),
+        evaluated_at=explanations.at,
     )
 
 

@@ -359,6 +359,8 @@ class Totals(_Part, frozen=True, kw_only=True):
     pods: int = 0
     """Pods on nodes that have not finished."""
     pending_pods: int = 0
+    evictions: int = 0
+    """Pods that the Eviction API has evicted, for any cause, since the source began to watch."""
     node_claims: int = 0
     """NodeClaims in flight."""
     price_per_hour: float = 0.0
@@ -381,6 +383,8 @@ class Totals(_Part, frozen=True, kw_only=True):
     """Held up by blockers; None: not computed."""
     blocked_price_per_hour: float = 0.0
     """Price of the nodes that blockers keep."""
+    evaluated_at: datetime | None = None
+    """When keep reasons, target, lower bound and blockers were computed; None: not yet."""
 
 
 class Notice(_Part, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ def evaluate(source: EvaluationInput) -> Explanations:
     """Return all explanations; seconds for a large cluster."""
     cache = ClusterCache.from_objects(source.objects)
     if not cache.pools():
-        return Explanations()
+        return Explanations(at=source.now)
 
     def get_types(pool: NodePool) -> tuple[InstanceType, ...]:
         return source.types.get(pool.name, ())
@@ -56,7 +56,7 @@ def evaluate(source: EvaluationInput) -> Explanations:
     snapshot = build_provisioning_snapshot(cache, types, source.now)
     bound = measure_fleet(snapshot).bound.price if any(types.values()) else None
     if source.keep_reasons is not None:
-        return Explanations(keep_reasons=source.keep_reasons, lower_bound=bound)
+        return Explanations(keep_reasons=source.keep_reasons, lower_bound=bound, at=source.now)
     reasons = explain_cluster(cache, get_types, source.now, scheduling=source.scheduling)
     blocked = None
     if len(cache.nodes()) <= _MAX_NODES and group_by_blocker(reasons):
@@ -80,6 +80,7 @@ def evaluate(source: EvaluationInput) -> Explanations:
         target=compute_cluster_target(cache, get_types, source.now, scheduling=source.scheduling),
         lower_bound=bound,
         plan=_plan(cache, snapshot, source.scheduling),
+        at=source.now,
     )
 
 

@@ -1,26 +1,35 @@
 """Notices: what the view cannot show, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from dovetail.model import labels as label_keys
-from dovetail.ports.api_resources import PODS, Resource
+from dovetail.model.savings import LEDGER_CONFIG_MAP
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS, Resource
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.view.document import Notice
 
 NO_NODEPOOLS: Final = "no-nodepools"
 NO_NODECLAIMS: Final = "no-nodeclaims"
+NOT_SERVED: Final = "not-served"
 KARPENTER: Final = "karpenter"
 NO_NODES: Final = "no-nodes"
 _NAME_LABEL: Final = "app.kubernetes.io/name"
 _ANNOTATIONS: Final = "dovetail.sh/"
 
 
-def find_notices(cache: ClusterCache, *, autoscaler: str) -> dict[str, Notice]:
-    """Return what can be said about any cluster, by code."""
+def find_notices(
+    cache: ClusterCache, *, autoscaler: str, unread: Collection[Resource] = ()
+) -> dict[str, Notice]:
+    """Return what can be said about any cluster, by code.
+
+    Kinds in ``unread`` could not be listed: that there are none of them is not known.
+    """
     notices = []
     nodes = cache.nodes()
-    if not cache.pools():
+    if NODE_POOLS in unread:
+        pass
+    elif not cache.pools():
         notices.append(
             Notice(
                 code=NO_NODEPOOLS,
@@ -29,7 +38,11 @@ def find_notices(cache: ClusterCache, *, autoscaler: str) -> dict[str, Notice]:
                 remedy="create a NodePool and an EC2NodeClass, or pass a dump that has them",
             )
         )
-    elif not cache.claims() and any(label_keys.NODEPOOL in node.labels for node in nodes):
+    elif (
+        NODE_CLAIMS not in unread
+        and not cache.claims()
+        and any(label_keys.NODEPOOL in node.labels for node in nodes)
+    ):
         notices.append(
             Notice(
                 code=NO_NODECLAIMS,
@@ -38,7 +51,7 @@ def find_notices(cache: ClusterCache, *, autoscaler: str) -> dict[str, Notice]:
                 remedy="make a dump with NodeClaims: dovetail dump -o cluster.json",
             )
         )
-    if not nodes and not cache.claims():
+    if NODES not in unread and not nodes and not cache.claims():
         notices.append(Notice(code=NO_NODES, message="the cluster has no nodes"))
     if autoscaler == "karpenter":
         notices.append(
@@ -52,30 +65,48 @@ def find_notices(cache: ClusterCache, *, autoscaler: str) -> dict[str, Notice]:
     return {notice.code: notice for notice in notices}
 
 
-def forbidden(resource: Resource) -> Notice:
-    """Return the notice that a kind may not be listed."""
-    return Notice(
-        code=f"forbidden-{resource.plural}",
-        message=f"no rights to list {resource.qualified_name}: {_MISSING.get(resource.plural, 'not shown')}",
-        remedy=f"grant list and watch on {resource.qualified_name}, for example with the ClusterRole view",
-    )
+def describe_forbidden(resources: Collection[Resource]) -> Iterator[Notice]:
+    """Yield the notices that kinds may not be listed; one for all kinds of minor effect."""
+    minor = [resource for resource in resources if resource.plural not in _MISSING]
+    groups = [([resource], _MISSING[resource.plural]) for resource in resources if resource not in minor]
+    groups += [(minor, "keep reasons and plans do not consider them")] if minor else []
+    for group, effect in groups:
+        names = [resource.qualified_name for resource in group]
+        yield Notice(
+            code="forbidden-" + (group[0].plural if group is not minor else "others"),
+            message=f"no rights to list {_join(names)}: {effect}",
+            remedy="kubectl create clusterrole dovetail-view --verb=get,list,watch "
+            f"--resource={','.join(names)}, and bind it to your user",
+        )
 
 
-def not_served(resource: Resource) -> Notice:
-    """Return the notice that a kind does not exist in the cluster."""
-    return Notice(
-        code=f"not-served-{resource.plural}",
-        message=f"the API server does not serve {resource.qualified_name} ({resource.version})",
-        remedy="install the CustomResourceDefinitions: dovetail crds | kubectl apply -f -",
-    )
+def describe_not_served(resources: Collection[Resource]) -> Iterator[Notice]:
+    """Yield the notice that kinds do not exist in the cluster."""
+    if resources:
+        names = [f"{resource.qualified_name}/{resource.version}" for resource in resources]
+        effect = "nodes are shown with their pods and list prices, without keep reasons and savings"
+        if NODE_POOLS not in resources:
+            effect = "keep reasons and plans are incomplete"
+        yield Notice(
+            code=NOT_SERVED,
+            message=f"the API server does not serve {_join(names)}: {effect}",
+            remedy="dovetail crds | kubectl apply --server-side -f - installs the CustomResourceDefinitions",
+        )
+
+
+def _join(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 _MISSING: Final[Mapping[str, str]] = {
-    "nodes": "no nodes are shown",
+    "nodes": "no nodes and prices are shown",
     "pods": "nodes are shown as if they were empty, and keep reasons are wrong",
-    "nodeclaims": "nothing is known about nodes in flight and decisions",
-    "nodepools": "no NodePools are shown",
+    "nodeclaims": "nodes in flight and decisions are not shown",
+    "nodepools": "nodes are shown without keep reasons and savings",
+    "ec2nodeclasses": "keep reasons and plans use the default of every node class",
     "poddisruptionbudgets": "keep reasons do not consider PodDisruptionBudgets",
+    "events": "interruptions and refused disruptions are not shown",
+    "configmaps": f"the ledger {LEDGER_CONFIG_MAP} is not shown",
 }
 
 

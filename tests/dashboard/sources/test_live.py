@@ -9,7 +9,7 @@ import yaml
 
 from dovetail.cli.options.cluster_source import ClusterSource
 from dovetail.cli.options.view_source import open_source
-from dovetail.dashboard.sources.source import ViewSource, ViewUpdate
+from dovetail.dashboard.sources.source import SourceStatus, ViewSource, ViewUpdate
 from dovetail.errors import DovetailError
 from dovetail.host.clock import SystemClock
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
@@ -18,6 +18,8 @@ from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.rest.sandbox import Sandbox, SandboxEndpoint
 from dovetail.view.document import NodeState
+from tests.cli.clusters import a_live_node
+from tests.dashboard.sources.list_server import ListServer, list_server
 from tests.simulator.rest.rest_server import TOKEN
 from tests.support.simulator.clusters import build_cluster, build_scenario
 from tests.support.telemetry import RecordedLog
@@ -112,6 +114,34 @@ def test_source_is_stale_while_the_api_server_is_gone(tmp_path: Path) -> None:
         assert update.view.nodes, "the last document is still shown"
 
     watch(cluster, tmp_path, reader)
+
+
+@pytest.mark.slow
+def test_source_is_connected_again_once_the_api_server_is_back_and_shows_what_it_missed(
+    tmp_path: Path,
+) -> None:
+    nodes = [a_live_node(number, managed=False) for number in range(3)]
+
+    async def run(server: ListServer) -> tuple[ViewUpdate, ViewUpdate]:
+        source = open_source(options(str(server.kubeconfig)), RecordedLog())
+        try:
+            await source.start()
+            await asyncio.to_thread(server.stop)
+            stale = await read_until(source, lambda update: update.status.stale)
+            server.objects["nodes"] = nodes
+            await asyncio.to_thread(server.start)
+            return stale, await read_until(
+                source, lambda update: not update.status.stale and len(update.view.nodes) == 3
+            )
+        finally:
+            await source.close()
+
+    with list_server(tmp_path, {"nodes": nodes[:1]}) as server:
+        stale, connected = asyncio.run(asyncio.wait_for(run(server), 90))
+
+    assert len(stale.view.nodes) == 1
+    assert stale.status.since is not None
+    assert connected.status == SourceStatus()
 
 
 def test_cluster_that_does_not_answer_is_an_error_with_its_address(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from dovetail.dashboard.server import DashboardServer
+from dovetail.dashboard.sources.source import SourceStatus
 from dovetail.view.document import View
 from tests.dashboard.views import FakeSource
 from tests.support.chromium import chromium
@@ -61,8 +62,8 @@ class Dashboard:
             self._serving = None
             self._loop.run(self.source.close())
 
-    def publish(self, view: View) -> None:
-        self._loop.run(self.source.publish(view))
+    def publish(self, view: View, **status: Any) -> None:
+        self._loop.run(self.source.publish(view, SourceStatus(**status)))
 
 
 @pytest.fixture(scope="session")

@@ -272,6 +272,23 @@ def test_server_restart_is_survived_without_a_reload(serve: Serve, watched: Watc
     watched.problems.clear()
 
 
+def test_page_is_stale_while_the_server_has_no_cluster_and_live_again_afterwards(
+    serve: Serve, watched: Watched
+) -> None:
+    dashboard = serve(rich_view(0, nodes=(rich_node("10"),)))
+    page = watched.open(dashboard)
+
+    dashboard.publish(rich_view(1, nodes=(rich_node("10"),)), stale=True, reason="10.0.0.1 does not answer")
+    expect(page.locator("#banner .stale")).to_contain_text("no connection to the cluster: 10.0.0.1 does not")
+    expect(page.locator(".connection")).to_have_text("Stale")
+    expect(page.locator(".card")).to_have_count(1)
+
+    dashboard.publish(rich_view(2, nodes=(rich_node("10"), rich_node("11"))))
+    expect(page.locator("#banner .stale")).to_have_count(0)
+    expect(page.locator(".connection")).to_have_text("Live")
+    expect(page.locator(".card")).to_have_count(2)
+
+
 def test_typing_into_the_filter_is_not_disturbed_by_updates(serve: Serve, watched: Watched) -> None:
     dashboard = serve(rich_view())
     page = watched.open(dashboard)

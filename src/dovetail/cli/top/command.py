@@ -89,14 +89,13 @@ class _NoLog:
 
 
 async def _read_once(create_source: Callable[[], Awaitable["ViewSource"]]) -> "ViewUpdate":
-    """Return the first document with keep reasons; without, if they take too long."""
+    """Return the first document that has been evaluated; another one, if that takes too long."""
     source = await create_source()
     await source.start()
     try:
         async with asyncio.timeout(_EVALUATION_TIMEOUT_SECONDS):
             async for update in source.updates():
-                nodes = update.view.nodes.values()
-                if not nodes or update.status.final or any(node.keep for node in nodes):
+                if update.view.totals.evaluated_at is not None or update.status.final:
                     break
     except TimeoutError:
         pass

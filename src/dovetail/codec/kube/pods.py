@@ -41,6 +41,7 @@ def decode_pod(root: Field) -> Pod:
         priority=_decode_priority(spec),
         priority_class=spec.text_of("priorityClassName"),
         unschedulable=_is_unschedulable(status),
+        evicted=_is_evicted(status),
         nominated_node_name=status.text_of("nominatedNodeName"),
     )
 
@@ -87,6 +88,13 @@ def _decode_ready(status: Field) -> bool:
 def _is_unschedulable(status: Field) -> bool:
     return any(
         condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable"
+        for condition in _list_maps(status["conditions"])
+    )
+
+
+def _is_evicted(status: Field) -> bool:
+    return any(
+        condition.get("type") == "DisruptionTarget" and condition.get("reason") == "EvictionByEvictionAPI"
         for condition in _list_maps(status["conditions"])
     )
 

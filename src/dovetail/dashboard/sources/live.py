@@ -25,12 +25,12 @@ from dovetail.kube.preflight import kubernetes_version
 from dovetail.kube.rate_limit import RateLimiter
 from dovetail.kube.reflector import Reflector
 from dovetail.model.savings import LEDGER_CONFIG_MAP, SavingsLedger
-from dovetail.ports.api_resources import CONFIG_MAPS, EVENTS
+from dovetail.ports.api_resources import CONFIG_MAPS, EVENTS, Resource
 from dovetail.ports.kube_errors import Forbidden, NotFound
 from dovetail.ports.telemetry import Log
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.view.document import Notice
-from dovetail.view.notices import find_autoscaler, forbidden, not_served
+from dovetail.view.notices import describe_forbidden, describe_not_served, find_autoscaler
 
 _TIMEOUT_SECONDS: Final = 7.0
 _RETRY_INTERVAL: Final = timedelta(minutes=1)
@@ -71,7 +71,9 @@ class LiveSource:
             )
             for resource in self._cache.stores
         ]
-        self._notices: dict[str, Notice] = {}
+        self._forbidden: set[Resource] = set()
+        self._not_served: set[Resource] = set()
+        self._ledger_error = ""
         self._producer: ViewProducer | None = None
 
     async def start(self) -> None:
@@ -94,7 +96,6 @@ class LiveSource:
         except DovetailError:
             await self.close()
             raise
-        producer.notices = self._notices
         await self._read_history(producer)
         await producer.publish(self._loop.now())
         self._loop.spawn(producer.run(self._loop.now))
@@ -127,18 +128,19 @@ class LiveSource:
     async def _list(self, reflector: Reflector) -> bool:
         """List a kind; return False, with a notice, if it cannot be listed."""
         resource = reflector.resource
-        for code in (forbidden(resource).code, not_served(resource).code):
-            self._notices.pop(code, None)
         try:
             await reflector.initial_list()
         except Forbidden:
-            notice = forbidden(resource)
+            self._forbidden.add(resource)
+            self._not_served.discard(resource)
+            return False
         except NotFound:
-            notice = not_served(resource)
-        else:
-            return True
-        self._notices[notice.code] = notice
-        return False
+            self._forbidden.discard(resource)
+            self._not_served.add(resource)
+            return False
+        self._forbidden.discard(resource)
+        self._not_served.discard(resource)
+        return True
 
     async def _retry(self, reflector: Reflector) -> None:
         while True:
@@ -147,7 +149,7 @@ class LiveSource:
                 if await self._list(reflector):
                     break
         if self._producer is not None:
-            self._producer.touch()
+            self._set_notices(self._producer)
         await reflector.run()
 
     async def _follow_status(self, producer: ViewProducer) -> None:
@@ -182,26 +184,35 @@ class LiveSource:
         for fields in _EVENT_FIELDS:
             try:
                 producer.decisions.add_events(await self._kube.list(EVENTS, fields=fields))
+                self._forbidden.discard(EVENTS)
             except Forbidden:
-                self._notices[forbidden(EVENTS).code] = forbidden(EVENTS)
+                self._forbidden.add(EVENTS)
             except DovetailError as error:
                 self._log.debug("cannot list events", error=str(error))
         producer.ledger = await self._read_ledger() or producer.ledger
+        self._set_notices(producer)
+
+    def _set_notices(self, producer: ViewProducer) -> None:
+        notices = [
+            *describe_forbidden(sorted(self._forbidden, key=lambda resource: resource.qualified_name)),
+            *describe_not_served(sorted(self._not_served, key=lambda resource: resource.qualified_name)),
+        ]
+        if self._ledger_error:
+            notices.append(Notice(code="ledger", message=self._ledger_error))
+        producer.notices = {notice.code: notice for notice in notices}
+        producer.unread = self._forbidden | self._not_served
         producer.touch()
 
     async def _read_ledger(self) -> SavingsLedger | None:
+        self._ledger_error = ""
         try:
             ledgers = await self._kube.list(CONFIG_MAPS, fields=f"metadata.name={LEDGER_CONFIG_MAP}")
+            self._forbidden.discard(CONFIG_MAPS)
             return decode_ledger(ledgers[0]) if ledgers else SavingsLedger()
         except Forbidden:
-            notice = Notice(
-                code="forbidden-ledger",
-                message=f"no rights to list configmaps: the ledger {LEDGER_CONFIG_MAP} is not shown",
-                remedy="grant list on configmaps, for example with the ClusterRole view",
-            )
-            self._notices[notice.code] = notice
+            self._forbidden.add(CONFIG_MAPS)
         except LedgerError as error:
-            self._notices["ledger"] = Notice(code="ledger", message=str(error))
+            self._ledger_error = str(error)
         except DovetailError as error:
             self._log.debug("cannot read the savings ledger", error=str(error))
         return None

@@ -5,7 +5,7 @@ explanations take longer: a thread computes them from a copy of the cluster.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Final
@@ -19,6 +19,7 @@ from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.savings import SavingsLedger
 from dovetail.model.settings import SchedulingSettings
+from dovetail.ports.api_resources import PODS, Resource
 from dovetail.state.cluster.cache import ClusterCache, ObjectChange
 from dovetail.view.build import Explanations, ViewBuilder, ViewInputs
 from dovetail.view.decisions import DecisionLog, build_savings
@@ -70,7 +71,9 @@ class ViewProducer:
         self.autoscaler = ""
         self.status = SourceStatus()
         self.notices: dict[str, Notice] = {}
-        """Kinds that the source cannot read, by code."""
+        """About kinds that the source cannot read, by code."""
+        self.unread: Set[Resource] = frozenset()
+        """These kinds."""
         self._cache = cache
         self._pricing = pricing
         self._source = source
@@ -83,8 +86,10 @@ class ViewProducer:
         self._changes = 1
         """Number of changes of the cluster, so that nothing is built or evaluated twice."""
         self._executor = ThreadExecutor(1, name="view")
+        self._evictions = 0
         for resource in cache.stores:
             cache.subscribe(resource, self._on_change)
+        cache.subscribe(PODS, self._on_pod)
 
     @property
     def changes(self) -> int:
@@ -92,6 +97,11 @@ class ViewProducer:
 
     def _on_change(self, _: ObjectChange) -> None:
         self._changes += 1
+
+    def _on_pod(self, change: ObjectChange) -> None:
+        # A pod that is first seen when it has been evicted was evicted before.
+        if change.old is not None and not change.old.evicted and change.latest.evicted:
+            self._evictions += 1
 
     def touch(self) -> None:
         """Request another document: something beside the cluster has changed."""
@@ -114,7 +124,8 @@ class ViewProducer:
         """Return the document of this moment."""
         pricing = self._pricing
         ledger = self._get_ledger()
-        notices = {**find_notices(self._cache, autoscaler=self.autoscaler), **self.notices}
+        found = find_notices(self._cache, autoscaler=self.autoscaler, unread=self.unread)
+        notices = {**self.notices, **found}
         return self._builder.build(
             ViewInputs(
                 now=now,
@@ -131,6 +142,7 @@ class ViewProducer:
                 decisions=self.decisions.build(ledger, now),
                 savings=build_savings(ledger, now),
                 notices=tuple(notices.values()),
+                evictions=self._evictions,
                 find_price=pricing.find_price,
                 node_cost=pricing.scheduling.node_cost,
             )

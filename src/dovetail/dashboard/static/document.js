@@ -140,6 +140,7 @@
  * @property {number} [readyNodes]
  * @property {number} [pods]
  * @property {number} [pendingPods]
+ * @property {number} [evictions] since the source began to watch
  * @property {number} [nodeClaims]
  * @property {number} [pricePerHour]
  * @property {number} [pricePerMonth]

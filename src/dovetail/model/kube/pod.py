@@ -157,6 +157,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     nominated_node_name: str = ""
     unschedulable: bool = False
     """kube-scheduler has set PodScheduled to False with reason Unschedulable."""
+    evicted: bool = False
+    """The Eviction API has accepted its eviction, and set the condition DisruptionTarget."""
 
     @property
     def key(self) -> str:
