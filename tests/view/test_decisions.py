@@ -80,6 +80,17 @@ def test_event_makes_a_deletion_an_interruption() -> None:
     assert (decision.kind, decision.reason) == (DecisionKind.INTERRUPTED, "SpotInterrupted")
 
 
+def test_event_of_an_instance_that_is_terminated_after_the_deletion_is_not_its_cause() -> None:
+    env = an_environment()
+    add_claim(env, "old", **deleted())
+    log = DecisionLog(a_cache(env))
+
+    log.add_events([{**an_event("InstanceTerminating"), "lastTimestamp": "2026-01-01T12:00:07Z"}])
+
+    (decision, _) = log.build(SavingsLedger(), NOW)
+    assert decision.kind is DecisionKind.DELETED
+
+
 def test_refusal_is_shown_once_with_its_newest_message() -> None:
     log = DecisionLog(a_cache(an_environment()))
     event = an_event("Unconsolidatable", "Node", "node", "pods have no other place")

@@ -52,13 +52,25 @@ _REFUSALS: Final = frozenset(
 _INVOLVED: Final = ("NodeClaim", "Node", "NodePool")
 
 
+class _Interruption(msgspec.Struct, frozen=True):
+    """Event that an instance is interrupted."""
+
+    at: datetime
+    reason: str
+    message: str
+
+    def is_cause_of(self, deletion: datetime) -> bool:
+        """Return False if it is a consequence: EC2 reports also instances that we terminate."""
+        return self.at <= deletion
+
+
 class DecisionLog:
     """The newest decisions that NodeClaims and Events show; bounded."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._decisions: dict[str, DecisionView] = {}
-        self._interruptions: dict[str, tuple[str, str]] = {}
-        """NodeClaim → reason and message of the Event."""
+        self._interruptions: dict[str, _Interruption] = {}
+        """NodeClaim → the earliest interruption."""
         self._refusals: dict[str, DecisionView] = {}
         cache.subscribe(NODE_CLAIMS, self._on_claim)
 
@@ -72,7 +84,7 @@ class DecisionLog:
                 continue
             message = str(event.get("message") or "")
             if reason in _INTERRUPTIONS and kind == "NodeClaim":
-                self._add_interruption(name, str(reason), message)
+                self._add_interruption(name, _Interruption(at, str(reason), message))
             elif reason in _REFUSALS and kind != "NodeClaim":
                 self._add_refusal(str(kind), name, str(reason), message, at)
 
@@ -117,18 +129,22 @@ class DecisionLog:
         if condition is not None and condition.reason in _KINDS:
             reason = DisruptionReason(condition.reason)
             return _KINDS[reason], reason.value, ""
-        if claim.name in self._interruptions:
-            return (DecisionKind.INTERRUPTED, *self._interruptions[claim.name])
+        interruption = self._interruptions.get(claim.name)
+        if interruption is not None and interruption.is_cause_of(at):
+            return DecisionKind.INTERRUPTED, interruption.reason, interruption.message
         if claim.expire_after is not None and claim.created and at >= claim.created + claim.expire_after:
             return DecisionKind.EXPIRED, "Expired", "it is older than expireAfter of its NodePool"
         return DecisionKind.DELETED, "Deleted", ""
 
-    def _add_interruption(self, claim: str, reason: str, message: str) -> None:
-        self._interruptions[claim] = (reason, message)
+    def _add_interruption(self, claim: str, interruption: _Interruption) -> None:
+        before = self._interruptions.get(claim)
+        if before is not None and before.at <= interruption.at:
+            return
+        self._interruptions[claim] = interruption
         _trim(self._interruptions, MAX_DECISIONS)
         known = self._decisions.get(f"deleted/{claim}")
-        if known is not None and known.kind is DecisionKind.DELETED:
-            kind = DecisionKind.INTERRUPTED
+        if known is not None and known.kind is DecisionKind.DELETED and interruption.is_cause_of(known.at):
+            kind, reason, message = DecisionKind.INTERRUPTED, interruption.reason, interruption.message
             self._add(msgspec.structs.replace(known, kind=kind, reason=reason, message=message))
 
     def _add_refusal(self, kind: str, name: str, reason: str, message: str, at: datetime) -> None:

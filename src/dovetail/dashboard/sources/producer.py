@@ -124,8 +124,8 @@ class ViewProducer:
         """Return the document of this moment."""
         pricing = self._pricing
         ledger = self._get_ledger()
-        found = find_notices(self._cache, autoscaler=self.autoscaler, unread=self.unread)
-        notices = {**self.notices, **found}
+        general = find_notices(self._cache, autoscaler=self.autoscaler, unread=self.unread)
+        notices = {**self.notices, **general}
         return self._builder.build(
             ViewInputs(
                 now=now,

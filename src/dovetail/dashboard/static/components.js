@@ -122,6 +122,11 @@ export function capacity(node) {
   return node.capacityType === "on-demand" ? "on demand" : node.capacityType || "";
 }
 
+/** Why an explanation is missing. @param {import("./document.js").View} view */
+export function notComputed(view) {
+  return view.totals.evaluatedAt && !Object.keys(view.nodePools).length ? "needs a NodePool" : "being computed";
+}
+
 /** @param {string} text */
 export function empty(text) {
   return h("p", { class: "empty" }, text);

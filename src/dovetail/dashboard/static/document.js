@@ -141,6 +141,7 @@
  * @property {number} [pods]
  * @property {number} [pendingPods]
  * @property {number} [evictions] since the source began to watch
+ * @property {string} [evaluatedAt] when keep reasons, blockers and the lower bound were computed
  * @property {number} [nodeClaims]
  * @property {number} [pricePerHour]
  * @property {number} [pricePerMonth]

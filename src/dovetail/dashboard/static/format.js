@@ -13,7 +13,7 @@ export function number(value, digits = 0) {
 export function money(value) {
   if (value === null || value == null) return "–";
   const size = Math.abs(value);
-  const digits = size === 0 || size >= 1000 ? 0 : size >= 10 ? 2 : size >= 1 ? 3 : 4;
+  const digits = size === 0 || size >= 1000 ? 0 : size >= 1 ? 2 : 4;
   return `${value < 0 ? "−" : ""}$${number(size, digits)}`;
 }
 
@@ -63,6 +63,11 @@ export function clock(milliseconds) {
 export function dateAndTime(milliseconds) {
   const date = new Date(milliseconds);
   return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock(milliseconds)}`;
+}
+
+/** @param {string} text */
+export function sentence(text) {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 /** @param {number} count @param {string} noun @param {string} [plural] */

@@ -4,7 +4,7 @@
 import { h, render } from "./vdom.js";
 import { link } from "./components.js";
 import { VERSION } from "./document.js";
-import { clock, cpu, memory } from "./format.js";
+import { clock, cpu, memory, pluralize, sentence } from "./format.js";
 import { findToken, keepToken, Stream } from "./session.js";
 import { Store } from "./store.js";
 import { clusterPage, podAt, visibleCards } from "./pages/cluster.js";
@@ -32,6 +32,7 @@ const TABS = [
   ["decisions", "Decisions"],
   ["savings", "Savings"],
 ];
+const MAX_NOTICES = 2;
 const THEMES = ["auto", "light", "dark"];
 const THEME_KEY = "dovetail-theme";
 
@@ -213,8 +214,11 @@ function drawBanner() {
   } else if (store.status.stale) {
     lines.push(h("p", { key: "stale", class: "stale" }, h("strong", null, "Stale: "), `the server has no connection to the cluster${store.status.reason ? `: ${store.status.reason}` : ""}. This is the cluster at ${clock(store.now)}.`));
   }
-  for (const notice of Object.values(store.view?.notices || {})) {
-    lines.push(h("p", { key: notice.code, class: "notice" }, notice.message, notice.remedy ? h("span", { class: "soft" }, ` ${notice.remedy}`) : null));
+  const notices = Object.values(store.view?.notices || {}).map((notice) => h("p", { key: notice.code, class: "notice" },
+    sentence(notice.message), notice.remedy ? h("span", { class: "remedy" }, notice.remedy) : null));
+  lines.push(...notices.slice(0, MAX_NOTICES));
+  if (notices.length > MAX_NOTICES) {
+    lines.push(h("details", { key: "more" }, h("summary", null, pluralize(notices.length - MAX_NOTICES, "more notice")), notices.slice(MAX_NOTICES)));
   }
   render(banner, lines);
 }

@@ -3,7 +3,7 @@
 
 import { h } from "../vdom.js";
 import { instant, PENDING_WORDS, share, STATE_WORDS, workloadKey } from "../document.js";
-import { bar, capacity, empty, figure, nodeLink, podLink, price, shortName, stateChip } from "../components.js";
+import { bar, capacity, empty, figure, nodeLink, notComputed, podLink, price, shortName, stateChip } from "../components.js";
 import { cpu, duration, memory, money, number, percent, perHour, pluralize } from "../format.js";
 
 /** @typedef {import("../document.js").ClusterNode} ClusterNode */
@@ -14,7 +14,7 @@ import { cpu, duration, memory, money, number, percent, perHour, pluralize } fro
 /** @typedef {import("../vdom.js").VNode} VNode */
 
 const CARD_WIDTH = 236;
-const CARD_HEIGHT = 132;
+const CARD_HEIGHT = 152;
 const GAP = 12;
 const HEADER_HEIGHT = 46;
 const OVERSCAN = 400;
@@ -64,7 +64,7 @@ function figures(view) {
   return h("dl", { class: "figures" },
     figure("Cost per hour", money(hourly), `${money(totals.pricePerMonth || 0)} a month`, "lead"),
     bound == null
-      ? figure("Above the lower bound", "–", "being computed")
+      ? figure("Above the lower bound", "–", notComputed(view))
       : figure("Above the lower bound", gap != null && bound > 0 ? percent(Math.max(0, gap) / bound) : "–",
         `${perHour(bound)} at best`),
     figure("Nodes", number(totals.nodes || 0),
@@ -203,7 +203,8 @@ function legend(page, workload) {
         }, h("i", { class: `swatch w${page.store.colors.get(id)}` }), name, h("span", { class: "count" }, number(pods))));
     }),
     counts.length > listed.length ? h("li", { class: "rest" }, `and ${pluralize(counts.length - listed.length, "more workload")}`) : null,
-    page.store.hasDaemonSets ? h("li", { class: "rest" }, h("i", { class: "swatch wd" }), "DaemonSets") : null);
+    page.store.hasDaemonSets ? h("li", { class: "rest" }, h("i", { class: "swatch wd" }), "DaemonSets") : null,
+    h("li", { class: "rest" }, h("i", { class: "swatch w0 pale" }), "pale: starting or terminating"));
 }
 
 /** @param {ClusterNode} node @param {string} group */
@@ -342,7 +343,7 @@ function card(store, node, width, workload) {
   const label = `${node.name}, ${STATE_WORDS[node.state] || node.state}, ${node.instanceType || "type not known yet"}, ${pluralize(pods, "pod")}, ${price(node)} per hour`;
   const content = h("a", { href: nodeLink(node), "aria-label": label, "data-node": node.key },
     h("span", { class: "line" }, h("b", { class: "name" }, shortName(node.name)),
-      node.state === "ready" ? null : stateChip(node.state), h("span", { class: "price" }, price(node))),
+      node.state === "ready" ? null : stateChip(node.state), h("span", { class: "price" }, price(node), node.pricePerHour == null ? null : h("small", null, "/h"))),
     h("span", { class: "line second" }, [node.instanceType || "type not known yet", node.zone, capacity(node)].filter(Boolean).join(" · ")),
     cells(store, node, width - 24, workload),
     h("span", { class: "meters" },
@@ -360,6 +361,7 @@ function inFlight(node) {
   if (node.state === "draining") return "its pods are being evicted";
   if (node.state === "terminating") return "the instance is being terminated";
   if (node.state === "disrupted") return "waits for its replacement";
+  if (node.state === "notReady") return "its kubelet does not report that it is ready";
   return "";
 }
 

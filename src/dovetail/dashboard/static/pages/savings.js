@@ -3,7 +3,7 @@
 
 import { h } from "../vdom.js";
 import { instant } from "../document.js";
-import { empty, figure, link, nodeName, objectName } from "../components.js";
+import { empty, figure, link, nodeName, notComputed, objectName } from "../components.js";
 import { dateAndTime, money, number, percent, perHour, pluralize } from "../format.js";
 
 /** @typedef {import("../document.js").Blocker} Blocker */
@@ -33,7 +33,7 @@ function figures(view) {
   const savings = view.savings;
   return h("dl", { class: "figures" },
     figure("Bill now", perHour(totals.pricePerHour || 0), `${money(totals.pricePerMonth || 0)} a month`, "lead"),
-    figure("Lower bound", perHour(lowerBound(view)), lowerBound(view) === null ? "being computed" : "no fleet for these pods is cheaper"),
+    figure("Lower bound", perHour(lowerBound(view)), lowerBound(view) === null ? notComputed(view) : "no fleet for these pods is cheaper"),
     figure("Can be saved now", perHour(totals.availableSavingPerHour || 0), "by nodes that are about to go"),
     figure("Held up by blockers", totals.blockedSavingPerHour == null ? "–" : perHour(totals.blockedSavingPerHour), `nodes of ${perHour(totals.blockedPricePerHour || 0)} are kept`),
     figure("Saved so far", money(savings.realized || 0), savings.since ? `since ${dateAndTime(instant(savings.since) || 0)}` : "no ledger"),
@@ -89,7 +89,9 @@ function blockers(page, view) {
         h("span", { class: "soft" }, `keeps ${pluralize((blocker.nodes || []).length, "node")} of ${perHour(blocker.pricePerHour || 0)}: `,
           (blocker.nodes || []).slice(0, MAX_NODES).map((name, index) => [index ? ", " : "", nodeName(page.store, name)]),
           (blocker.nodes || []).length > MAX_NODES ? ` and ${(blocker.nodes || []).length - MAX_NODES} more` : "")))))
-      : empty("Nothing blocks savings: no pod, PodDisruptionBudget or NodePool keeps a node that could go."));
+      : empty(!view.totals.evaluatedAt ? "Blockers are being computed." : Object.keys(view.nodePools).length
+        ? "Nothing blocks savings: no pod, PodDisruptionBudget or NodePool keeps a node that could go."
+        : "Savings need a NodePool: without one, no node is ever replaced or removed."));
 }
 
 /** @param {Blocker} blocker */
