@@ -9,8 +9,8 @@ from dovetail.view.document import Usage
 
 _GIB: Final = 1024**3
 _MIB: Final = 1024**2
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-_FULL: Final = "█"
+_FULL, _HALF, _EMPTY = "━", "╸", "─"
+"""Lines, which leave a space between rows; thick and thin also differ without colour."""
 _HIGH, _MEDIUM = 0.8, 0.4
 """Shares of a well used and of a half empty node."""
 
@@ -57,15 +57,14 @@ def get_share(usage: Usage) -> float:
 
 
 def draw_bar(share: float, width: int, *, ascii_only: bool = False) -> Text:
-    """Return a bar of fixed width; what is empty is a line, so that it shows without colour."""
+    """Return a bar of fixed width."""
     filled = max(0.0, min(1.0, share)) * width
-    whole = int(filled)
     if ascii_only:
         return Text("#" * round(filled) + "." * (width - round(filled)))
-    part = _EIGHTHS[int((filled - whole) * 8)].strip()
-    bar = _FULL * whole + part
+    halves = round(filled * 2)
+    bar = _FULL * (halves // 2) + _HALF * (halves % 2)
     style = "green" if share >= _HIGH else "yellow" if share >= _MEDIUM else "red"
-    return Text.assemble((bar, style), ("·" * (width - len(bar)), "dim"))
+    return Text.assemble((bar, style), (_EMPTY * (width - len(bar)), "dim"))
 
 
 def format_usage(usage: Usage, width: int, *, ascii_only: bool = False) -> Text:

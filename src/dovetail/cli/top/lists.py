@@ -17,6 +17,7 @@ from dovetail.cli.top.format import (
 )
 from dovetail.view.document import (
     BlockerView,
+    DecisionKind,
     DecisionView,
     NodeClaimView,
     NodePoolView,
@@ -313,11 +314,22 @@ def _saving(decision: DecisionView) -> str:
     return f"{amount:+,.4f}" + ("" if realized is not None else "?")
 
 
+_KIND_STYLES: Final = {
+    DecisionKind.LAUNCHED: "cyan",
+    DecisionKind.CONSOLIDATED: "green",
+    DecisionKind.DRIFTED: "magenta",
+    DecisionKind.INTERRUPTED: "red",
+    DecisionKind.REFUSED: "dim",
+}
 DECISION_COLUMNS: Final = [
     Column(
         title="AGE", cell=lambda decision, view, __: format_age(decision.at, view.at), width=4, right=True
     ),
-    Column(title="DECISION", cell=lambda decision, _, __: decision.kind.value, width=12),
+    Column(
+        title="DECISION",
+        cell=lambda decision, _, __: Text(decision.kind.value, _KIND_STYLES.get(decision.kind, "")),
+        width=12,
+    ),
     Column(title="STATE", cell=lambda decision, _, __: decision.state.value, width=7, rank=1),
     Column(title="$/HOUR", cell=lambda decision, _, __: _saving(decision), width=10, right=True),
     Column(
