@@ -29,6 +29,7 @@ COMMANDS = {
     "explain": "explain.command",
     "migrate": "migrate.command",
     "preview": "preview.command",
+    "record": "record",
     "run": "run.command",
     "sandbox": "sandbox",
     "savings": "savings.command",

@@ -52,27 +52,35 @@ Object = dict[str, Any]
 def anonymise(objects: Iterable[Mapping[str, Any]]) -> list[Object]:
     """Return objects under other names; equal input gives equal output."""
     originals = list(objects)
-    names = _Names(originals)
+    names = Names()
+    for obj in originals:
+        names.add_node(obj)
     changed = [names.change(obj) for obj in originals]
     rewrite_hashes(originals, changed)
     return changed
 
 
-class _Names:
+class Names:
     """New names by first use."""
 
-    def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self) -> None:
         self._words: dict[str, str] = {}
         self._images: dict[str, str] = {}
         self._whole: dict[str, str] = {}
         """Names of nodes and IDs of instances, which are replaced as a whole."""
-        for obj in objects:
-            if obj.get("kind") == "Node" and (obj.get("metadata") or {}).get("name"):
-                labels = (obj.get("metadata") or {}).get("labels") or {}
-                number = len(self._whole) + 1
-                for name in (obj["metadata"]["name"], labels.get(label_keys.HOSTNAME)):
-                    if name:
-                        self._whole.setdefault(str(name), f"node-{number}")
+
+    def add_node(self, obj: Mapping[str, Any]) -> None:
+        """Replace the name of a Node, and its host name, as a whole; other kinds are ignored."""
+        meta = obj.get("metadata") or {}
+        if obj.get("kind") == "Node" and meta.get("name"):
+            replacement = self.node_name(str(meta["name"]))
+            for name in (meta["name"], (meta.get("labels") or {}).get(label_keys.HOSTNAME)):
+                if name:
+                    self._whole.setdefault(str(name), replacement)
+
+    def node_name(self, _: str) -> str:
+        """Return the new name of a node."""
+        return f"node-{len(self._whole) + 1}"
 
     def change(self, obj: Mapping[str, Any]) -> Object:
         result: Object = self._change(obj)

@@ -189,20 +189,30 @@ def rewrite_hashes(originals: Iterable[Mapping[str, Any]], changed: Iterable[Obj
     replaced: dict[str, str] = {}
     objects = list(changed)
     for before, after in zip(originals, objects, strict=True):
-        kind = _HASHED.get(str(before.get("kind")))
-        if kind is None or "metadata" not in before:
-            continue
-        key, compute = kind
-        recorded = (before["metadata"].get("annotations") or {}).get(key)
-        if recorded and recorded == compute(before):
-            replaced[recorded] = compute(after)
-    if not any(old != new for old, new in replaced.items()):
-        return
+        replaced |= find_replaced_hash(before, after)
     for obj in objects:
-        annotations = obj["metadata"].get("annotations") or {}
-        for key, _ in _HASHED.values():
-            if annotations.get(key) in replaced:
-                annotations[key] = replaced[annotations[key]]
+        replace_hashes(obj, replaced)
+
+
+def find_replaced_hash(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """Return the recorded hash of a NodePool or node class and the one after a change, if they differ."""
+    kind = _HASHED.get(str(before.get("kind")))
+    if kind is None or "metadata" not in before:
+        return {}
+    key, compute = kind
+    recorded = (before["metadata"].get("annotations") or {}).get(key)
+    if not recorded or recorded != compute(before):
+        return {}
+    new = compute(after)
+    return {recorded: new} if new != recorded else {}
+
+
+def replace_hashes(obj: Object, replaced: Mapping[str, str]) -> None:
+    """Replace hashes in the annotations of an object, in place."""
+    annotations = obj["metadata"].get("annotations") or {}
+    for key, _ in _HASHED.values():
+        if annotations.get(key) in replaced:
+            annotations[key] = replaced[annotations[key]]
 
 
 def _hash_nodeclass(obj: Mapping[str, Any]) -> str:

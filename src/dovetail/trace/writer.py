@@ -5,6 +5,7 @@ it can be read even if the process is killed and the frame never ends.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
@@ -64,6 +65,11 @@ class TraceWriter:
         """End the frame and close the file."""
         if not self._file.closed:
             self._end_frame()
+            self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is, also if it cannot be written; what was flushed stays readable."""
+        with suppress(OSError):
             self._file.close()
 
     def __enter__(self) -> Self:

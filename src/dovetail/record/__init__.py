@@ -1,0 +1,1 @@
+"""Where traces come from: a cluster that is watched, and files of other systems."""

@@ -1,0 +1,75 @@
+"""Other names in a trace, the same in every file and after every restart.
+
+A keyed hash replaces each word, so that no table of names grows with the pods of a day. The
+key is in a file beside the trace, readable by its owner only. Without it, names cannot be
+guessed by trial; with it they can: it is not to be shared.
+"""
+
+import hashlib
+import hmac
+from base64 import b32encode
+from pathlib import Path
+from typing import Any, Final
+
+from dovetail.dump.anonymise import Names
+from dovetail.errors import DovetailError
+from dovetail.model import labels as label_keys
+from dovetail.ports.randomness import RandomSource
+from dovetail.record.fields import Object
+
+_KEY_LENGTH: Final = 40
+"""Characters out of 27: 190 bits."""
+_WORD_LENGTH: Final = 7
+"""35 bits: two of 20,000 words meet with a probability below 1 %."""
+
+
+class KeyedNames(Names):
+    """New names by a keyed hash."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._key = key
+
+    def rename(self, obj: Object) -> Object:
+        """Return a stripped object under other names."""
+        self.add_node(obj)
+        return self.change(obj)
+
+    def node_name(self, name: str) -> str:
+        return f"node-{self._digest(name)}"
+
+    def label_value(self, key: str, value: str) -> str:
+        return self.node_name(value) if key == label_keys.HOSTNAME else super().label_value(key, value)
+
+    def _change(self, value: Any, key: str = "") -> Any:
+        # Pods are listed beside nodes: the name of a node must not depend on which came first.
+        if key in ("nodeName", "nominatedNodeName") and isinstance(value, str) and value:
+            return self.node_name(value)
+        return super()._change(value, key)
+
+    def _word(self, word: str) -> str:
+        if word.isdecimal() or word in ("true", "false"):
+            return word
+        return f"w{self._digest(word.lower())}"
+
+    def _instance(self, instance: str) -> str:
+        return f"i-{hmac.digest(self._key, instance.encode(), hashlib.sha256).hex()[:17]}"
+
+    def _digest(self, text: str) -> str:
+        digest = hmac.digest(self._key, text.encode(), hashlib.sha256)
+        return b32encode(digest).decode()[:_WORD_LENGTH].lower()
+
+
+def load_key(trace: Path, random: RandomSource) -> bytes:
+    """Return the key beside a trace; create it if it is missing."""
+    path = trace.with_name(f"{trace.name}.key")
+    try:
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(random.alphanumeric(_KEY_LENGTH) + "\n")
+        key = path.read_text().strip()
+    except OSError as error:
+        raise DovetailError(f"{path} cannot be written: {error.strerror}") from error
+    if len(key) < _KEY_LENGTH:
+        raise DovetailError(f"{path} is not a key of --anonymise; delete it to make a new one")
+    return key.encode()
