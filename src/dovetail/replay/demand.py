@@ -26,6 +26,7 @@ from dovetail.trace.model import (
     CapacityError,
     Delete,
     Event,
+    Finish,
     Gap,
     Interruption,
     Object,
@@ -56,6 +57,11 @@ class Demand:
         self._refused: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
         self._watching = False
+        self._initial = {
+            pod["metadata"]["uid"]: (pod["metadata"]["name"], pod["metadata"]["namespace"])
+            for pod in cluster.api.list(PODS).items
+        }
+        """UID of an initial pod → its name, which a pod that was created in its place has, too."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -149,6 +155,22 @@ class Demand:
                 until=self._cluster.clock.now() + timedelta(seconds=event.seconds),
             )
         )
+
+    @perform.register
+    def _(self, event: Finish) -> None:
+        """End an initial pod; other tasks have their run time from the start."""
+        name, namespace = self._initial.get(event.id, ("", ""))
+        if not name:
+            return
+        done = {"status": {"phase": "Succeeded"}}
+        api = self._cluster.api
+
+        def end() -> None:
+            # Succeeded first: a pod of an unknown controller would be created again.
+            api.patch(PODS, name, done, PatchType.MERGE, namespace, subresource="status")
+            api.delete(PODS, name, namespace)
+
+        self._attempt(f"Pod {namespace}/{name}", end)
 
     @perform.register
     def _(self, event: Gap) -> None:

@@ -162,3 +162,16 @@ EVENT_NAMES: Final = (
     *("initial", "set", "delete", "scale", "template", "tasks", "finish"),
     *("interruption", "capacityError", "gap", "end"),
 )
+
+
+def trace_schema() -> dict[str, Any]:
+    """Return the JSON Schema of one line of a trace."""
+    (header, event), definitions = msgspec.json.schema_components(
+        (Header, Event), ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"A line of a trace, version {VERSION}: the header first, then events",
+        "anyOf": [header, event],
+        "$defs": definitions,
+    }
