@@ -1,4 +1,4 @@
-"""A recorded day: size of the trace, CPU and memory of the recorder, without waiting a day.
+"""A recorded day: size of the trace, CPU and memory of the recorder.
 
     python -m bench.record [--pods 50000] [--churn 0.01] [--hours 24]
 

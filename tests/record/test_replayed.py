@@ -1,4 +1,4 @@
-"""What the recorder writes of a cluster at rest is replayed as that cluster."""
+"""A recorded cluster at rest is replayed as that cluster."""
 
 from datetime import timedelta
 from pathlib import Path

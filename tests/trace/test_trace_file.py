@@ -178,8 +178,8 @@ def test_a_damaged_frame_is_an_error_with_the_line_before_it(tmp_path: Path) -> 
 
 
 def test_two_traces_in_one_file_are_named(tmp_path: Path) -> None:
-    one = write(tmp_path / "a", EVENTS[0]).read_bytes()
-    (tmp_path / "t").write_bytes(one + one)
+    whole = write(tmp_path / "a", EVENTS[0]).read_bytes()
+    (tmp_path / "t").write_bytes(whole + whole)
 
     assert errors_in(tmp_path / "t") == [
         "T:3 there is a second header: two traces are mixed; replay them one by one"

@@ -1,1 +1,1 @@
-"""Where traces come from: a cluster that is watched, and files of other systems."""
+"""Sources of traces: a cluster that is watched, and files of other systems."""

@@ -1,4 +1,4 @@
-"""Interruptions and capacity errors, from the Events that the autoscaler publishes.
+"""Interruptions and capacity errors, from Events of the autoscaler.
 
 Karpenter and Dovetail publish the same reasons on NodeClaims. An Event names the NodeClaim
 only; its labels and requirements say which offering was hit.

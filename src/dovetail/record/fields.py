@@ -1,4 +1,4 @@
-"""Fields of objects that a trace keeps: those that scheduling and disruption look at.
+"""Fields of objects that a trace keeps: those that decisions read.
 
 Stricter than a dump: no images, no Services, no messages, no field managers. Labels stay,
 because selectors match them; `--anonymise` replaces their values.

@@ -1,4 +1,4 @@
-"""Output files of a recorder: one that is written, continued after a restart, and rotated."""
+"""Output of a recorder: a trace file, continued after a restart, and rotated."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ SUFFIX: Final = ".jsonl.zst"
 
 
 class Rotation(msgspec.Struct, frozen=True, kw_only=True):
-    """When a file is complete, and how many complete ones are kept."""
+    """Size and age at which a file is complete, and how many are kept."""
 
     size: int = 256 << 20
     """Bytes."""

@@ -1,4 +1,4 @@
-"""Recorder: watches a cluster, read-only, and writes what is asked of it to a trace.
+"""Recorder: watches a cluster, read-only, and writes its demand to a trace.
 
 Reflectors fill the state; events wait in memory and are flushed every few seconds. So a
 killed recorder loses at most that time, and an error of the disk stops it in one place.

@@ -13,7 +13,7 @@ from dovetail.trace.reader import TraceReader
 
 
 class Resumption(msgspec.Struct, kw_only=True):
-    """What a file says was asked for at its end."""
+    """Demand at the end of a file."""
 
     last: float = 0.0
     """Time of the last event, in seconds since the start."""

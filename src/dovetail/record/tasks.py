@@ -1,4 +1,4 @@
-"""Tasks: pods that end by themselves or belong to no workload, and how long they ran.
+"""Tasks: pods of Jobs and pods of no workload, and how long they ran.
 
 A pod of a Job, of a controller that traces do not have (Argo, Spark, Ray), or of no
 controller at all becomes a task. A pod that was evicted is not finished: the pod that its
@@ -37,7 +37,7 @@ class _Running(msgspec.Struct):
     owner: str
     """UID of its controller; empty: a bare pod."""
     started: datetime | None
-    """When its containers started."""
+    """Start of its containers."""
 
 
 class TaskTracker:
@@ -180,7 +180,8 @@ def _was_disrupted(pod: Mapping[str, Any]) -> bool:
 
 def _states(pod: Mapping[str, Any], state: str) -> list[Mapping[str, Any]]:
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return [found for each in statuses if (found := (each.get("state") or {}).get(state))]
+    states = [(status.get("state") or {}).get(state) for status in statuses]
+    return [details for details in states if details]
 
 
 def _started_at(pod: Mapping[str, Any]) -> datetime | None:

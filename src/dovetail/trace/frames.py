@@ -1,4 +1,4 @@
-"""Frames of a trace file: zstd-compressed parts, of which the last may be half written."""
+"""Frames of a trace file: zstd-compressed; the last may be half written."""
 
 from collections.abc import Iterator
 from typing import BinaryIO, Final

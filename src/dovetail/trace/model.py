@@ -34,7 +34,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cluster: str = ""
     """Name of the cluster; empty: unknown or anonymous."""
     assumptions: tuple[str, ...] = ()
-    """What the source did not say, as sentences."""
+    """Facts that the source did not have, as sentences."""
 
 
 class _Event(
@@ -118,7 +118,7 @@ class Finish(_Event, frozen=True, kw_only=True, tag_field="event", tag="finish")
 
 
 class Interruption(_Event, frozen=True, kw_only=True, tag_field="event", tag="interruption"):
-    """EC2 interrupts instances: globs select them, ``count`` or ``share`` says how many.
+    """EC2 interrupts instances that globs select: a count or a share of them.
 
     A recorded interruption hits the cluster as it was. The replay interrupts as many of the
     instances that match then; ``share`` (of those that match) suits other NodePools better.
@@ -154,7 +154,7 @@ class End(_Event, frozen=True, kw_only=True, tag_field="event", tag="end"):
     """
 
     notes: tuple[str, ...] = ()
-    """What was left out or assumed, known only at the end, as sentences."""
+    """Omissions and assumptions that are known only at the end, as sentences."""
 
 
 Event = Initial | Set | Delete | Scale | Template | Tasks | Finish | Interruption | CapacityError | Gap | End

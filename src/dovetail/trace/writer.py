@@ -55,7 +55,7 @@ class TraceWriter:
         self._write(event)
 
     def flush(self) -> None:
-        """Make everything written so far readable, also after a crash of the machine."""
+        """Make everything written so far readable, also after a crash of the host."""
         if self._lines:
             self._file.write(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
         self._file.flush()
