@@ -65,6 +65,35 @@ class _SelectedPods:
             self.controllers[now[1]] += 1
 
 
+class _NamespaceBudgets:
+    """Counted PodDisruptionBudgets of a namespace, found by the labels of a pod."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, _SelectedPods] = {}
+        self._by_label: dict[tuple[str, str] | None, dict[str, _SelectedPods]] = {}
+        """First label of the selector → name → pods; None: a selector without ``matchLabels``."""
+
+    def get(self, name: str) -> _SelectedPods | None:
+        return self._by_name.get(name)
+
+    def add(self, name: str, pods: _SelectedPods) -> None:
+        self._by_name[name] = pods
+        self._by_label.setdefault(_first_label(pods.spec), {})[name] = pods
+
+    def remove(self, name: str) -> None:
+        pods = self._by_name.pop(name)
+        del self._by_label[_first_label(pods.spec)][name]
+
+    def handle_pod(self, name: str, change: Change) -> None:
+        """Update the budgets that select a pod, or did so before the change."""
+        labels: dict[tuple[str, str] | None, None] = {None: None}
+        for pod in (change.old, change.new):
+            labels.update(dict.fromkeys((pod["metadata"].get("labels") or {}).items()) if pod else {})
+        for label in labels:
+            for pods in self._by_label.get(label, {}).values():
+                pods.update(name, change.new)
+
+
 class PdbCounter:
     """Counts the pods of PodDisruptionBudgets, from the first eviction on.
 
@@ -73,21 +102,20 @@ class PdbCounter:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._selected: dict[str, dict[str, _SelectedPods]] = {}
-        """Namespace → name → pods."""
+        self._namespaces: dict[str, _NamespaceBudgets] = {}
 
     def handle_change(self, resource: Resource, change: Change) -> None:
         """Update the counts after a write."""
         namespace, name = change.key
-        selected = self._selected.get(namespace)
-        if not selected:
+        budgets = self._namespaces.get(namespace)
+        if budgets is None:
             return
         if resource is PODS:
-            for pods in selected.values():
-                pods.update(name, change.new)
-        elif resource is POD_DISRUPTION_BUDGETS and name in selected:
-            if change.new is None or change.new.get("spec") != selected[name].spec:
-                del selected[name]
+            budgets.handle_pod(name, change)
+        elif resource is POD_DISRUPTION_BUDGETS:
+            pods = budgets.get(name)
+            if pods is not None and (change.new is None or change.new.get("spec") != pods.spec):
+                budgets.remove(name)
 
     def get_status(self, pdb: Object) -> PdbStatus:
         """Return the pods of a PodDisruptionBudget and the disruptions it allows.
@@ -96,10 +124,11 @@ class PdbCounter:
         controllers have no replica count, no disruption is allowed.
         """
         namespace, name = object_key(pdb)
-        by_name = self._selected.setdefault(namespace, {})
-        pods = by_name.get(name)
+        budgets = self._namespaces.setdefault(namespace, _NamespaceBudgets())
+        pods = budgets.get(name)
         if pods is None:
-            pods = by_name[name] = _SelectedPods(pdb["spec"])
+            pods = _SelectedPods(pdb["spec"])
+            budgets.add(name, pods)
             for pod in self._store.collections[PODS].select(SelectionPredicate(namespace)):
                 pods.update(pod["metadata"]["name"], pod)
         expected, desired = self._expected_and_desired(pdb["spec"], pods)
@@ -149,6 +178,12 @@ def is_ready(pod: Object) -> bool:
     """Return True if the Ready condition of a pod is True."""
     conditions = get_field(pod, "status", "conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _first_label(spec: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return a label that every selected pod has; None if the selector requires no value."""
+    selector = spec.get("selector") or {}
+    return next(iter((selector.get("matchLabels") or {}).items()), None)
 
 
 def _selects(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
