@@ -187,9 +187,10 @@ def _create_demand(
     slots = np.zeros((len(keys), len(exclusive)))
     slots[exclusive, np.arange(len(exclusive))] = 1.0
     # [entries]: row and price.
-    entries = [np.unique(column[np.isfinite(column)]) for column in prices.T]
-    rows = np.repeat(np.arange(len(entries)), [len(levels) for levels in entries])
-    levels = np.concatenate(entries) if len(rows) else np.zeros(0)
+    ascending = np.sort(prices.T, axis=1)
+    is_level = np.isfinite(ascending)
+    is_level[:, 1:] &= ascending[:, 1:] != ascending[:, :-1]
+    rows, levels = np.nonzero(is_level)[0], ascending[is_level]
     accepted: Bools = prices[:, rows].T <= levels[:, None]  # [entries, signatures]
     distinct, admission = np.unique(accepted, axis=0, return_inverse=True)
     return Demand(

@@ -10,7 +10,8 @@ from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import capacitybuffers, nodeclaims, nodeclasses, nodeoverlays, nodepools
 from dovetail.codec.kube import admission, nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
-from dovetail.model.kube.workloads import TemplateVersion
+from dovetail.codec.kube.requirements import decode_selector
+from dovetail.model.kube.workloads import TemplateVersion, WorkloadController
 from dovetail.model.settings import FeatureGates
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
@@ -35,11 +36,17 @@ def _decode_attachment(root: Field) -> VolumeAttachment:
     )
 
 
-def _decode_controller(decode: Callable[[Field], workloads.Workload]) -> Callable[[Field], Any]:
-    def decode_controller(root: Field) -> Any:
-        controller = workloads.workload_controller(decode(root))
-        generation = root["metadata"]["generation"].integer() or 0
-        return controller and msgspec.structs.replace(controller, generation=generation)
+def _decode_controller(kind: str) -> Callable[[Field], WorkloadController]:
+    def decode_controller(root: Field) -> WorkloadController:
+        # Without its pod template: every pod that starts or stops changes the status.
+        meta = root["metadata"]
+        return WorkloadController(
+            kind=kind,
+            namespace=meta.text_of("namespace") or "default",
+            name=meta.text_of("name"),
+            selector=decode_selector(root["spec"]["selector"]),
+            generation=meta["generation"].integer() or 0,
+        )
 
     return decode_controller
 
@@ -60,8 +67,8 @@ DECODERS: dict[Resource, Callable[[Field], Any]] = {
     kinds.NODE_POOLS: nodepools.decode_nodepool,
     kinds.EC2_NODE_CLASSES: nodeclasses.decode_nodeclass,
     kinds.DAEMON_SETS: workloads.decode_daemon_set,
-    kinds.REPLICA_SETS: _decode_controller(workloads.decode_replica_set),
-    kinds.STATEFUL_SETS: _decode_controller(workloads.decode_stateful_set),
+    kinds.REPLICA_SETS: _decode_controller("ReplicaSet"),
+    kinds.STATEFUL_SETS: _decode_controller("StatefulSet"),
     kinds.POD_DISRUPTION_BUDGETS: workloads.decode_pod_disruption_budget,
     kinds.SERVICES: workloads.decode_service,
     kinds.NAMESPACES: workloads.decode_namespace,

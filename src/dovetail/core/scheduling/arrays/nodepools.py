@@ -57,15 +57,15 @@ class NodePoolTable:
     def _stack_columns(self, columns: Sequence[Floats]) -> Floats:
         return np.column_stack(columns) if columns else np.zeros((len(self.rows), 0))
 
-    def subtract_daemonsets(self, rows: Bools, requests: Resources) -> None:
-        """Subtract the requests of DaemonSet pods from ``alloc`` of rows [rows]."""
-        for row in np.flatnonzero(rows).tolist():
+    def subtract_daemonsets(self, rows: Ints, requests: Resources) -> None:
+        """Subtract the requests of DaemonSet pods from ``alloc`` of rows, by index."""
+        for row in rows.tolist():
             self.daemon_requests[row] = requests
         self._daemon_memory[rows] = requests.get(MEMORY, 0)
         self.alloc[rows] -= to_vector(requests, self.resource_names)
         for name, amount in requests.items():
             if amount > 0:  # DaemonSet pods alone do not fit: the type takes no pods.
-                self.alloc[rows & (self._types.allocatable(name) < amount)] = -1.0
+                self.alloc[rows[self._types.allocatable(name)[rows] < amount]] = -1.0
 
     def add_memory_premium(self, min_memory: int) -> None:
         """Make types with less memory left than ``min_memory`` bytes a last resort.

@@ -62,11 +62,13 @@ def _subtract_by_set(table: NodePoolTable, scheduled: Sequence[tuple[PodSpec, Bo
     """Subtract requests once per distinct set of DaemonSets; there are few sets."""
     if not scheduled or not table.rows:
         return
-    sets, codes = np.unique(np.array([rows for _, rows in scheduled]), axis=1, return_inverse=True)
-    for number in range(sets.shape[1]):
-        running = [spec.requests for (spec, _), on in zip(scheduled, sets[:, number], strict=True) if on]
-        if running:
-            table.subtract_daemonsets(codes.ravel() == number, sum_resources(running))
+    rows_by_set: dict[tuple[bool, ...], list[int]] = {}
+    for row, running in enumerate(zip(*(rows.tolist() for _, rows in scheduled), strict=True)):
+        rows_by_set.setdefault(running, []).append(row)
+    for running, rows in rows_by_set.items():
+        if any(running):
+            requests = [spec.requests for (spec, _), on in zip(scheduled, running, strict=True) if on]
+            table.subtract_daemonsets(np.array(rows), sum_resources(requests))
 
 
 def _rows_scheduled(table: NodePoolTable, spec: PodSpec) -> Bools:
