@@ -87,7 +87,9 @@ class Day:
             scenario,
             catalog=bundled_catalog(),
             prices=bundled_prices(),
-            kube=lambda api, _: SimulatedKubeClient(api),  # As in forks and replays.
+            # As in forks and replays.
+            kube=lambda api, _: SimulatedKubeClient(api),
+            keep_events=False,
         )
         self._start = self.cluster.clock.now()
         self._peaks = {
@@ -113,7 +115,9 @@ class Day:
             clock.run(until=min(clock.now() + SCALING_INTERVAL, self._start + duration))
             self._peak_nodes = max(self._peak_nodes, self.cluster.ec2.billing.instance_count)
             self._peak_pods = max(self._peak_pods, self.cluster.recorder.running)
-        while self.cluster.recorder.unsettled and clock.now() < self._start + duration + timedelta(minutes=10):
+        while self.cluster.recorder.unsettled and clock.now() < self._start + duration + timedelta(
+            minutes=10
+        ):
             clock.run(until=clock.now() + timedelta(seconds=10))
 
     def figures(self) -> dict[str, Any]:

@@ -83,10 +83,12 @@ class SimulatedCluster:
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
         consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
         fork: Fork | None = None,
+        keep_events: bool = True,
     ) -> None:
         """Build and start the cluster; ``kube`` builds each operator's API client.
 
-        With ``fork`` it begins as a copy of a recorded cluster.
+        With ``fork`` it begins as a copy of a recorded cluster. Without ``keep_events``, the
+        operator's Events are not stored: nothing but ``kubectl`` and the view reads them.
         """
         self._kube = kube
         self._catalog = catalog
@@ -96,6 +98,7 @@ class SimulatedCluster:
         self._discounts = discounts
         self._burstable = burstable
         self._consolidation = consolidation
+        self._keep_events = keep_events
         self.clock = VirtualClock(start=start)
         self.random = SeededRandomSource(scenario.seed)
         self.api = ApiServer(now=self.clock.now)
@@ -192,6 +195,7 @@ class SimulatedCluster:
             burstable=burstable,
             consolidation=consolidation,
             fork=fork,
+            keep_events=False,
         )
         cluster.clock.on_error = _raise_broken_object_error
         return cluster
@@ -235,6 +239,7 @@ class SimulatedCluster:
             discounts=self._discounts,
             burstable=self._burstable,
             consolidation=self._consolidation,
+            keep_events=self._keep_events,
         )
 
     def _instance_exists(self, provider_id: str) -> bool | None:

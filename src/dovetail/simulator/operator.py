@@ -21,7 +21,7 @@ from dovetail.simulator.ec2.cloudprovider import SimulatedCloudProvider
 from dovetail.simulator.ec2.interruption_queue import SimulatedInterruptionQueue
 from dovetail.simulator.environment import InlineExecutor
 from dovetail.simulator.event_loop import VirtualEventLoop
-from dovetail.simulator.kube_client import start_reflectors
+from dovetail.simulator.kube_client import DiscardingKubeClient, start_reflectors
 from dovetail.state.capacitybuffers import CapacityBuffers
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.cluster.write_through import WriteThroughClient
@@ -52,8 +52,12 @@ class SimulatedOperator:
         discounts: DiscountBook = NO_DISCOUNTS,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
         consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
+        keep_events: bool = True,
     ) -> None:
-        """Start the controllers; ``kube`` is a client of ``api``, maybe with checks."""
+        """Start the controllers; ``kube`` is a client of ``api``, maybe with checks.
+
+        Without ``keep_events``, the Events that they publish are not stored.
+        """
         self.loop = VirtualEventLoop(clock)
         self.cache = ClusterCache(gates)
         self._stops = start_reflectors(self.cache, api, clock)
@@ -86,7 +90,12 @@ class SimulatedOperator:
             executor=InlineExecutor(),
             random=random,
             log=log,
-            events=KubeEventRecorder(kube=kube, loop=self.loop, random=random, log=log),
+            events=KubeEventRecorder(
+                kube=kube if keep_events else DiscardingKubeClient(api),
+                loop=self.loop,
+                random=random,
+                log=log,
+            ),
             metrics=metrics,
             scheduling_settings=settings,
             consolidation_settings=msgspec.structs.replace(

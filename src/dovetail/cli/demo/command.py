@@ -117,6 +117,7 @@ def demo(
         discounts=book,
         settings=SchedulingSettings(**scheduling),
         burstable=BurstablePolicy(burstable),
+        keep_events=dashboard,
     )
     runner = DemoRunner(cluster, scenario)
     drawn = output == Output.TABLE and supports_live_view() and not dashboard
