@@ -16,7 +16,7 @@ from dovetail.ports.api_resources import (
 from dovetail.ports.kube_errors import ApiError, NotFound
 from dovetail.simulator.apiserver.options import ListOptions
 from dovetail.simulator.cluster import SimulatedCluster
-from dovetail.simulator.scenario.model import Apply, CapacityOutage, Delete, Interrupt, Scale
+from dovetail.simulator.scenario.model import Apply, CapacityOutage, Delete, Interrupt, Load, Scale
 from dovetail.simulator.scenario_actions import perform
 from tests.support.simulator.api_server import names
 from tests.support.simulator.clusters import (
@@ -85,6 +85,26 @@ def test_a_workload_is_scaled() -> None:
     perform(scaled(5), cluster)
 
     assert replicas(cluster) == 5
+
+
+def test_load_lets_an_autoscaler_add_pods_and_nodes_for_them() -> None:
+    cluster = running(1)
+    hpa = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": 5,
+        },
+    }
+    perform(Apply((hpa,)), cluster)
+
+    perform(Load(name="web", namespace="default", metrics={"cpu": "100"}), cluster)
+    wait(cluster, 180)
+
+    assert replicas(cluster) == 5
+    assert cluster.recorder.running == 5
 
 
 def test_a_workload_of_another_namespace_and_kind_is_scaled() -> None:

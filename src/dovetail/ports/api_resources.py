@@ -20,6 +20,10 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
     """Defined by a CustomResourceDefinition: no strategic merge, patches replace lists."""
     indexed_fields: tuple[str, ...] = ()
     """Field selectors that the simulator's API server has an index for."""
+    singular: str = ""
+    """Singular name, if it is not the kind in lower case."""
+    categories: tuple[str, ...] = ()
+    """Categories of ``kubectl get`` of a custom resource."""
 
     @property
     def api_version(self) -> str:
@@ -116,6 +120,28 @@ NETWORK_POLICIES = Resource(
     has_generation=True,
 )
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, (), _NONE, True)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    False,
+    (),
+    _NONE,
+    has_generation=True,
+)
+MUTATING_WEBHOOKS = msgspec.structs.replace(
+    VALIDATING_WEBHOOKS, plural="mutatingwebhookconfigurations", kind="MutatingWebhookConfiguration"
+)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    False,
+    ("crd", "crds"),
+    has_generation=True,
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", subresources=_NONE)
 NODE_POOLS = msgspec.structs.replace(
     _custom("karpenter.sh", "v1", "nodepools", "NodePool"), subresources=_SCALE

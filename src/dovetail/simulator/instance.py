@@ -9,6 +9,8 @@ from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.resources import NO_RESOURCES, Resources
 from dovetail.model.kube.taints import Taint
 
+KUBERNETES_VERSION: Final = "v1.36.0"
+"""Version of the simulated API server, and of kubelets unless the cluster has another."""
 _IP_NAME: Final = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)\.")
 _EBS_VOLUME_LIMIT: Final = FrozenDict({"ebs.csi.aws.com": 25})
 

@@ -5,10 +5,11 @@ from functools import singledispatch
 import msgspec
 
 from dovetail.model.labels import POD_DELETION_COST, SPOT
-from dovetail.ports.api_resources import DEPLOYMENTS, PODS, RESOURCES, Resource
+from dovetail.ports.api_resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, RESOURCES, Resource
 from dovetail.ports.kube_errors import NotFound
 from dovetail.simulator.apiserver.options import ListOptions, PatchType
 from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.controllermanager.autoscaling.metrics import LOAD_PREFIX
 from dovetail.simulator.ec2.capacity import CapacityLimit
 from dovetail.simulator.ec2.instances import InstanceState
 from dovetail.simulator.ec2.nodeclass_resolver import selects_by_alias, selects_latest_image
@@ -18,6 +19,7 @@ from dovetail.simulator.scenario.model import (
     CapacityOutage,
     Delete,
     Interrupt,
+    Load,
     NewImages,
     Release,
     Scale,
@@ -44,6 +46,13 @@ def _(action: Scale, cluster: SimulatedCluster) -> None:
     namespace = action.namespace if resource.namespaced else ""
     scale = {"spec": {"replicas": action.replicas}}
     cluster.api.patch(resource, action.name, scale, PatchType.MERGE, namespace, subresource="scale")
+
+
+@perform.register
+def _(action: Load, cluster: SimulatedCluster) -> None:
+    annotations = {f"{LOAD_PREFIX}{name}": amount for name, amount in action.metrics.items()}
+    patch = {"metadata": {"annotations": annotations}}
+    cluster.api.patch(HORIZONTAL_POD_AUTOSCALERS, action.name, patch, PatchType.MERGE, action.namespace)
 
 
 @perform.register

@@ -4,11 +4,12 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dovetail.ports.api_resources import NAMESPACES, PODS, Resource
-from dovetail.ports.kube_errors import ApiError
+from dovetail.ports.kube_errors import ApiError, NotFound
 from tests.contract.apiserver.subject import MERGE, Event, Object, WatchHandle
 
 APPLY = "application/apply-patch+yaml"
@@ -54,7 +55,11 @@ class Connection:
         text = None if body is None else json.dumps(body)
         self._kept.request(method, f"{path}?{_encoded(query)}", text, sent)
         response = self._kept.getresponse()
-        body: Object = json.loads(response.read())
+        data = response.read()
+        if response.status == HTTPStatus.NOT_FOUND and not data.startswith(b"{"):
+            # A kind that no CustomResourceDefinition defines (yet) gets no Status object.
+            raise NotFound(data.decode())
+        body: Object = json.loads(data)
         if response.status >= 400:
             raise decode_error(body)
         return body

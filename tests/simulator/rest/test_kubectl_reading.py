@@ -183,7 +183,7 @@ def test_the_server_says_what_it_has(kubectl: Kubectl) -> None:
     assert "ec2nc,ec2ncs" in kinds
     assert "karpenter.sh/v1" in versions
     assert "control plane" in about
-    assert "Server Version: v1.37" in version
+    assert "Server Version: v1.36" in version
 
 
 def test_explain_names_the_fields_of_a_kind(kubectl: Kubectl) -> None:

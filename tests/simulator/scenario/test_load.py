@@ -251,7 +251,7 @@ def test_a_validation_error_has_its_line_and_field(text: str, expected: str) -> 
     ("text", "field", "expected"),
     [
         ("x", "", "must be a map, not 'x'"),
-        ("{}", "", "needs exactly one of apply, scale, delete, interrupt, sellOut, thin"),
+        ("{}", "", "needs exactly one of apply, scale, load, delete, interrupt, sellOut, thin"),
         ("{wait: 1s, delete: {kind: Node}}", "", "needs exactly one of apply, scale, "),
         ("scael: {}", ".scael", "no such field; did you mean 'scale'?"),
         ("reboot: {}", ".reboot", "no such field; known fields: apply, scale, "),

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from dovetail.ports.api_resources import NAMESPACES, PODS, Resource, find_resource
+from dovetail.ports.api_resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from dovetail.ports.kube_errors import Conflict, Forbidden
 from dovetail.simulator.apiserver.options import DeleteOptions, PropagationPolicy
 from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object, freeze, get_field
@@ -97,6 +97,9 @@ class Deleter:
         if resource is NAMESPACES:
             self._delete_objects(list(self._store.iter_namespace(meta["name"])))
             self._finalize_namespace(meta["name"])
+        elif resource is CUSTOM_RESOURCE_DEFINITIONS:
+            self._delete_objects(self._custom_objects(meta["name"]))
+            self._finalize_definition(meta["name"])
         # The deletion of dependents may have removed the object itself.
         return self._store.get(resource, object_key(obj)) or obj
 
@@ -125,7 +128,7 @@ class Deleter:
 
     def _is_removed_immediately(self, resource: Resource, meta: dict[str, Any]) -> bool:
         is_pending = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds")
-        return not is_pending and resource is not NAMESPACES
+        return not is_pending and resource not in (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)
 
     def _is_deletion_complete(self, resource: Resource, obj: Object) -> bool:
         meta = obj["metadata"]
@@ -133,6 +136,8 @@ class Deleter:
             return False
         if resource is NAMESPACES:
             return next(self._store.iter_namespace(meta["name"]), None) is None
+        if resource is CUSTOM_RESOURCE_DEFINITIONS:
+            return not self._custom_objects(meta["name"])
         return True
 
     def _remove(self, resource: Resource, obj: Object) -> Object:
@@ -155,6 +160,8 @@ class Deleter:
         self._unblock_owners(removed)
         if resource.namespaced:
             self._finalize_namespace(meta["namespace"])
+        if resource.is_custom:
+            self._finalize_definition(resource.qualified_name)
 
     def _collect_dependent(self, resource: Resource, listed: Object) -> None:
         obj = self._find_current(resource, listed)
@@ -179,7 +186,7 @@ class Deleter:
 
     def _owner_exists(self, reference: Object) -> bool:
         # Owners of kinds that this server does not serve count as existing.
-        is_served = find_resource(reference["apiVersion"], reference["kind"]) is not None
+        is_served = self._store.has_kind(reference["apiVersion"], reference["kind"])
         return not is_served or self._store.find_by_uid(reference["uid"]) is not None
 
     def _is_waiting_for_dependents(self, uid: str) -> bool:
@@ -261,6 +268,20 @@ class Deleter:
         namespace = self._store.get(NAMESPACES, ("", name))
         if namespace is not None and namespace["metadata"].get("deletionTimestamp"):
             self.collect_garbage(NAMESPACES, namespace)
+
+    def _custom_objects(self, definition: str) -> list[tuple[Resource, Object]]:
+        """Return the objects of a CustomResourceDefinition, by its name."""
+        return [
+            (resource, obj)
+            for resource, collection in self._store.collections.items()
+            if resource.is_custom and resource.qualified_name == definition
+            for obj in collection.objects.values()
+        ]
+
+    def _finalize_definition(self, name: str) -> None:
+        definition = self._store.get(CUSTOM_RESOURCE_DEFINITIONS, ("", name))
+        if definition is not None and definition["metadata"].get("deletionTimestamp"):
+            self.collect_garbage(CUSTOM_RESOURCE_DEFINITIONS, definition)
 
 
 def _grace_period(pod: Object, requested: int | None) -> int:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from dovetail.ports.api_resources import LEASES, NAMESPACES, PODS, Resource
+from dovetail.ports.api_resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NAMESPACES, PODS, Resource
 from dovetail.ports.kube_errors import BadRequest, Invalid, NotFound, UnsupportedMediaType
 from dovetail.simulator.apiserver.admission.validation import check_structure
+from dovetail.simulator.apiserver.custom_kinds import CustomKinds
 from dovetail.simulator.apiserver.delete import Deleter
 from dovetail.simulator.apiserver.options import (
     DEFAULT_WRITE_OPTIONS,
@@ -62,7 +63,8 @@ class ApiServer:
         self._store = Store(on_change=self._handle_change, now=now, watch_cache_size=watch_cache_size)
         self._pdb_counter = PdbCounter(self._store)
         self._deleter = Deleter(self._store, now=now)
-        self._writer = Writer(self._store, self._deleter, now=now)
+        self.custom_kinds = CustomKinds(self._store)
+        self._writer = Writer(self._store, self._deleter, self.custom_kinds, now=now)
         self._paginator = Paginator()
         self.on_lease_read: Callable[[str], None] = lambda _: None
         """Called before a Lease is read by its name, or all by "", to write late renewals."""
@@ -171,9 +173,13 @@ class ApiServer:
         namespace: str = "",
         *,
         subresource: str = "",
+        convert: Callable[[Object], Object] = lambda obj: obj,
     ) -> Mapping[str, Any]:
-        """Return the patched object without validating or storing it."""
-        base = self.get(resource, name, namespace, subresource=subresource)
+        """Return the patched object without validating or storing it.
+
+        ``convert`` returns the object in the version that the patch is for.
+        """
+        base = convert(self.get(resource, name, namespace, subresource=subresource))
         return _apply_patch(resource, base, patch, patch_type)
 
     def apply(
@@ -312,6 +318,10 @@ class ApiServer:
     def _handle_change(self, resource: Resource, change: Change) -> None:
         self._pdb_counter.handle_change(resource, change)
         self._broadcaster.publish(resource, change)
+        if resource is CUSTOM_RESOURCE_DEFINITIONS:
+            removed = self.custom_kinds.handle_change(change)
+            if removed is not None:
+                self._broadcaster.close(removed)
 
     def _find(self, resource: Resource, name: str, namespace: str) -> Object:
         obj = self._store.get(resource, (namespace if resource.namespaced else "", name))

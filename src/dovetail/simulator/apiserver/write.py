@@ -26,6 +26,7 @@ from dovetail.simulator.apiserver.admission.plugins import PriorityAdmission
 from dovetail.simulator.apiserver.admission.pod_resources import PodResourceAdmission
 from dovetail.simulator.apiserver.admission.resource_quota import QuotaAdmission
 from dovetail.simulator.apiserver.admission.validation import Validator, check_structure
+from dovetail.simulator.apiserver.custom_kinds import CustomKinds
 from dovetail.simulator.apiserver.delete import Deleter
 from dovetail.simulator.apiserver.options import DEFAULT_WRITE_OPTIONS, WriteOptions
 from dovetail.simulator.apiserver.patch.server_side_apply import FieldManager, update_managed_fields
@@ -88,8 +89,11 @@ class NameGenerator:
 class Writer:
     """Defaults, admits, validates and stores objects."""
 
-    def __init__(self, store: Store, deleter: Deleter, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store: Store, deleter: Deleter, custom_kinds: CustomKinds, *, now: Callable[[], datetime]
+    ) -> None:
         self._store = store
+        self._custom_kinds = custom_kinds
         self._deleter = deleter
         self._names = NameGenerator()
         self._validator = Validator()
@@ -126,11 +130,15 @@ class Writer:
         if resource.has_generation:
             meta["generation"] = 1
         prepare_for_create(resource, new)
+        if resource.is_custom:
+            self._custom_kinds.apply_defaults(resource, new)
         if resource is PODS:
             self._priority_admission.admit(new)
             self._resource_admission.admit(new)
             new["status"] = initial_pod_status(new)
         self._validator.validate_create(resource, new)
+        if resource.is_custom:
+            self._custom_kinds.validate(resource, new)
         self._quota_admission.admit(resource, new, charge=not options.dry_run)
         if options.field_manager and "managedFields" not in meta:
             manager = FieldManager(options.field_manager, "Update")
@@ -158,7 +166,7 @@ class Writer:
         new = self._updated(resource, old, obj, subresource)
         if new == old:
             return old
-        self._validator.validate_update(resource, old, new)
+        self._validate_update(resource, old, new)
         if options.field_manager or old["metadata"].get("managedFields"):
             manager = FieldManager(
                 options.field_manager or "unknown", "Update", subresource or manager_subresource
@@ -181,7 +189,7 @@ class Writer:
         new = _with_managed_fields(new, applied["metadata"]["managedFields"])
         if new == old:
             return old
-        self._validator.validate_update(resource, old, new)
+        self._validate_update(resource, old, new)
         return self.save(resource, old, new, options)
 
     def save(
@@ -198,6 +206,11 @@ class Writer:
         saved = self._store.put(resource, frozen, old=old)
         self._deleter.unblock_owners(old, saved)
         return self._deleter.collect_garbage(resource, saved)
+
+    def _validate_update(self, resource: Resource, old: Object, new: Object) -> None:
+        self._validator.validate_update(resource, old, new)
+        if resource.is_custom:
+            self._custom_kinds.validate(resource, new)
 
     def _updated(self, resource: Resource, old: Object, obj: Mapping[str, Any], subresource: str) -> Object:
         """Return the object as an update would store it.
@@ -220,6 +233,8 @@ class Writer:
         if not resource.is_custom:
             _drop_empty(new, _OMIT_EMPTY_DATA)
         apply_defaults(resource, new)
+        if resource.is_custom:
+            self._custom_kinds.apply_defaults(resource, new)
         frozen = freeze_object(new)
         if resource.has_generation and _content(frozen) != _content(old):
             meta = {**frozen["metadata"], "generation": old["metadata"]["generation"] + 1}

@@ -5,6 +5,7 @@ from typing import Final
 
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.controllermanager.autoscaling.controller import HorizontalPodAutoscalerController
 from dovetail.simulator.controllermanager.context import LeaseHeartbeats, ManagerContext
 from dovetail.simulator.controllermanager.daemonset.controller import DaemonSetController
 from dovetail.simulator.controllermanager.deployment.controller import DeploymentController
@@ -36,6 +37,7 @@ _CONTROLLERS: Final[tuple[Callable[[ManagerContext], object], ...]] = (
     PodGcController,
     EventTtlController,
     ResourceQuotaController,
+    HorizontalPodAutoscalerController,
 )
 
 

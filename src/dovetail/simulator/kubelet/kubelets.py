@@ -13,7 +13,7 @@ from dovetail.simulator.apiserver.options import ListOptions
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
 from dovetail.simulator.clock import VirtualClock
-from dovetail.simulator.instance import BootedInstance
+from dovetail.simulator.instance import KUBERNETES_VERSION, BootedInstance
 from dovetail.simulator.kubelet import node_status
 from dovetail.simulator.kubelet.heartbeats import LEASE_NAMESPACE, Heartbeats, new_lease
 from dovetail.simulator.kubelet.local_state import Kubelet
@@ -45,7 +45,7 @@ class Kubelets:
         self._pod_workers = PodWorkers(api, clock, self._sampler)
         self._kubelets: dict[str, Kubelet] = {}
         self._names: dict[str, str] = {}
-        self.version = node_status.VERSION
+        self.version = KUBERNETES_VERSION
         """Kubernetes version of kubelets that start from now on."""
         self.heartbeats = Heartbeats(api, clock, lazy=lazy_heartbeats)
         start_watch(api, clock, PODS, self._handle_pod_event)

@@ -9,13 +9,11 @@ from dovetail.model.kube.taints import Taint, TaintEffect
 from dovetail.model.labels import ARCH, HOSTNAME, NORMALIZED_LABELS, OS
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.apiserver.timestamps import format_timestamp
-from dovetail.simulator.instance import BootedInstance
+from dovetail.simulator.instance import KUBERNETES_VERSION, BootedInstance
 
 NOT_READY: Final = Taint("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE)
 OS_IMAGE: Final = "Dovetail sandbox"
 """Distinguishes simulated nodes from real ones."""
-VERSION: Final = "v1.34.0"
-"""Version of kubelets, unless the cluster has another."""
 _ANNOTATIONS: Final = {
     "node.alpha.kubernetes.io/ttl": "0",
     "volumes.kubernetes.io/controller-managed-attach-detach": "true",
@@ -33,7 +31,9 @@ def is_extended_resource(resource: str) -> bool:
     return "/" in resource
 
 
-def encode_node(instance: BootedInstance, *, now: datetime, version: str = VERSION) -> dict[str, Any]:
+def encode_node(
+    instance: BootedInstance, *, now: datetime, version: str = KUBERNETES_VERSION
+) -> dict[str, Any]:
     """Return the node at registration: not Ready, without extended resources."""
     taints = [*instance.taints, NOT_READY]
     return {

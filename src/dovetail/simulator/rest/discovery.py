@@ -1,11 +1,11 @@
 """Discovery: groups, versions, resources and their verbs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.ports.api_resources import CAPACITY_BUFFERS, NAMESPACES, PODS, RESOURCES, Resource
+from dovetail.ports.api_resources import CAPACITY_BUFFERS, NAMESPACES, PODS, Resource
 from dovetail.simulator.rest.access_reviews import REVIEWS
 
 AGGREGATED_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -42,7 +42,19 @@ _SUBRESOURCES: Final[Mapping[str, _Subresource]] = {
 REST_ONLY_SUBRESOURCES: Final = {PODS: ("log", "exec", "attach", "portforward")}
 """Subresources that the API server in memory does not have."""
 
-GROUP_VERSIONS: Final = tuple(dict.fromkeys(resource.api_version for resource in (*RESOURCES, *REVIEWS)))
+
+def group_versions(resources: Sequence[Resource]) -> tuple[str, ...]:
+    """Return all groups with version, such as ``apps/v1``, in the order of the resources."""
+    return tuple(dict.fromkeys(resource.api_version for resource in (*resources, *REVIEWS)))
+
+
+def _versions_by_group(resources: Sequence[Resource]) -> dict[str, list[str]]:
+    """Return the versions of each group, the preferred one first; the core group is ``""``."""
+    groups: dict[str, list[str]] = {}
+    for group_version in group_versions(resources):
+        group, _, version = group_version.rpartition("/")
+        groups.setdefault(group, []).append(version)
+    return groups
 
 
 def encode_api_versions() -> dict[str, Any]:
@@ -50,36 +62,35 @@ def encode_api_versions() -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def encode_api_group_list() -> dict[str, Any]:
+def encode_api_group_list(resources: Sequence[Resource]) -> dict[str, Any]:
     """Return ``/apis``."""
-    group_versions = [group_version for group_version in GROUP_VERSIONS if "/" in group_version]
+    groups = _versions_by_group(resources)
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
-        "groups": [_encode_group(group_version) for group_version in group_versions],
+        "groups": [_encode_group(name, versions) for name, versions in groups.items() if name],
     }
 
 
-def encode_api_group(name: str) -> dict[str, Any] | None:
+def encode_api_group(resources: Sequence[Resource], name: str) -> dict[str, Any] | None:
     """Return ``/apis/GROUP``."""
-    for group_version in GROUP_VERSIONS:
-        if group_version.startswith(f"{name}/"):
-            return {"kind": "APIGroup", "apiVersion": "v1", **_encode_group(group_version)}
-    return None
+    versions = _versions_by_group(resources).get(name)
+    if not name or versions is None:
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_encode_group(name, versions)}
 
 
-def _encode_group(group_version: str) -> dict[str, Any]:
-    name, _, version = group_version.partition("/")
-    encoded = {"groupVersion": group_version, "version": version}
-    return {"name": name, "versions": [encoded], "preferredVersion": encoded}
+def _encode_group(name: str, versions: Sequence[str]) -> dict[str, Any]:
+    encoded = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": encoded, "preferredVersion": encoded[0]}
 
 
-def encode_api_resource_list(group_version: str) -> dict[str, Any] | None:
+def encode_api_resource_list(resources: Sequence[Resource], group_version: str) -> dict[str, Any] | None:
     """Return ``/api/v1`` or ``/apis/GROUP/VERSION``."""
-    if group_version not in GROUP_VERSIONS:
+    if group_version not in group_versions(resources):
         return None
     entries: list[dict[str, Any]] = []
-    for resource in _resources(group_version):
+    for resource in _resources(resources, group_version):
         verbs = list(_verbs(resource))
         entries.append({"name": resource.plural, **_names(resource), "verbs": verbs})
         for name in _subresources(resource):
@@ -102,24 +113,36 @@ def encode_api_resource_list(group_version: str) -> dict[str, Any] | None:
     }
 
 
-def encode_aggregated_discovery(*, core: bool) -> dict[str, Any]:
+def encode_aggregated_discovery(resources: Sequence[Resource], *, core: bool) -> dict[str, Any]:
     """Return ``/api`` or ``/apis`` as aggregated discovery, with all resources."""
-    group_versions = [group_version for group_version in GROUP_VERSIONS if ("/" not in group_version) is core]
+    groups = _versions_by_group(resources)
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_encode_aggregated_group(group_version) for group_version in group_versions],
+        "items": [
+            _encode_aggregated_group(resources, name, versions)
+            for name, versions in groups.items()
+            if (not name) is core
+        ],
     }
 
 
-def _encode_aggregated_group(group_version: str) -> dict[str, Any]:
-    name, _, version = group_version.rpartition("/")
-    resources = [_encode_aggregated_resource(resource) for resource in _resources(group_version)]
-    return {
-        "metadata": {"name": name},
-        "versions": [{"version": version, "freshness": "Current", "resources": resources}],
-    }
+def _encode_aggregated_group(
+    resources: Sequence[Resource], name: str, versions: Sequence[str]
+) -> dict[str, Any]:
+    encoded = [
+        {
+            "version": version,
+            "freshness": "Current",
+            "resources": [
+                _encode_aggregated_resource(resource)
+                for resource in _resources(resources, f"{name}/{version}" if name else version)
+            ],
+        }
+        for version in versions
+    ]
+    return {"metadata": {"name": name}, "versions": encoded}
 
 
 def _encode_aggregated_resource(resource: Resource) -> dict[str, Any]:
@@ -146,8 +169,8 @@ def _encode_aggregated_subresource(resource: Resource, name: str) -> dict[str, A
     }
 
 
-def _resources(group_version: str) -> list[Resource]:
-    return [resource for resource in (*RESOURCES, *REVIEWS) if resource.api_version == group_version]
+def _resources(resources: Sequence[Resource], group_version: str) -> list[Resource]:
+    return [resource for resource in (*resources, *REVIEWS) if resource.api_version == group_version]
 
 
 def _verbs(resource: Resource) -> tuple[str, ...]:
@@ -162,7 +185,7 @@ def _subresources(resource: Resource) -> tuple[str, ...]:
 
 def _names(resource: Resource) -> dict[str, Any]:
     names: dict[str, Any] = {
-        "singularName": resource.kind.lower(),
+        "singularName": resource.singular or resource.kind.lower(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
     }
@@ -170,7 +193,9 @@ def _names(resource: Resource) -> dict[str, Any]:
         names["shortNames"] = list(resource.short_names)
     if resource.kind in _CATEGORY_ALL:
         names["categories"] = ["all"]
-    elif resource.is_custom:
+    elif resource.categories:
+        names["categories"] = list(resource.categories)
+    elif resource.is_custom and not resource.singular:
         category = "autoscaling" if resource is CAPACITY_BUFFERS else "karpenter"
         names["categories"] = [category]
     return names

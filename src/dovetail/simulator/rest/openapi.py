@@ -8,13 +8,15 @@ its built-in types, which have merge keys that these schemas lack.
 Schemas of custom resources are those of their CRDs, as in Kubernetes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from dovetail.codec.crds.definitions import DEFINITIONS
-from dovetail.ports.api_resources import RESOURCES, Resource
-from dovetail.simulator.rest.schema.fields import Field, json_fields, types_by_name
+from dovetail.ports.api_resources import Resource
+from dovetail.simulator.apiserver.custom_kinds import CustomVersion
+from dovetail.simulator.rest.schema.fields import Field, json_fields, type_name, types_by_name
+from dovetail.simulator.rest.served_versions import BUILT_IN_RESOURCES
 
 _PARAMETERS: Final = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
@@ -41,24 +43,51 @@ _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
     "fields": {"type": "object"},
     "any": {"type": "object"},
 }
+_HEADER: Final = {"openapi": "3.0.0", "info": {"title": "dovetail sandbox", "version": "v1"}}
 V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-def encode_openapi_paths() -> dict[str, Any]:
+def encode_openapi_paths(resources: Sequence[Resource]) -> dict[str, Any]:
     """Return ``/openapi/v3``: the document URL of each group and version."""
-    paths = dict.fromkeys(_group_version_path(resource) for resource in RESOURCES)
+    paths = dict.fromkeys(_group_version_path(resource) for resource in resources)
     return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}}
 
 
-@cache
-def encode_openapi_document(path: str) -> dict[str, Any] | None:
+def encode_openapi_document(
+    path: str, custom_versions: Sequence[CustomVersion] = ()
+) -> dict[str, Any] | None:
     """Return ``/openapi/v3/api/v1`` or ``/openapi/v3/apis/GROUP/VERSION``."""
-    served = [resource for resource in RESOURCES if _group_version_path(resource) == path]
+    document = _encode_built_in(path)
+    custom = [version for version in custom_versions if _group_version_path(version.resource) == path]
+    if not custom:
+        return document
+    document = document or {**_HEADER, "paths": {}, "components": {"schemas": _schemas([])}}
+    paths = {_object_path(version.resource): _operations(version.resource) for version in custom}
+    schemas = {version.resource.kind: _custom_schema(version) for version in custom}
+    return {
+        **document,
+        "paths": document["paths"] | paths,
+        "components": {"schemas": document["components"]["schemas"] | schemas},
+    }
+
+
+def _custom_schema(version: CustomVersion) -> dict[str, Any]:
+    properties = version.schema.get("properties") or {}
+    header = {"apiVersion": _STRING, "kind": _STRING, "metadata": _reference("ObjectMeta")}
+    return {
+        **version.schema,
+        "properties": {**properties, **header},
+        "x-kubernetes-group-version-kind": [_group_version_kind(version.resource)],
+    }
+
+
+@cache
+def _encode_built_in(path: str) -> dict[str, Any] | None:
+    served = [resource for resource in BUILT_IN_RESOURCES if _group_version_path(resource) == path]
     if not served:
         return None
     return {
-        "openapi": "3.0.0",
-        "info": {"title": "dovetail sandbox", "version": "v1"},
+        **_HEADER,
         "paths": {_object_path(resource): _operations(resource) for resource in served},
         "components": {"schemas": _schemas(served)},
     }
@@ -109,7 +138,8 @@ def _schemas(served: list[Resource]) -> dict[str, Any]:
         for crd in DEFINITIONS
         if crd.kind in {resource.kind for resource in served}
     }
-    pending = ["ObjectMeta", *(resource.kind for resource in served)]
+    names = {resource: type_name(resource.api_version, resource.kind) for resource in served}
+    pending = ["ObjectMeta", *names.values()]
     while pending:
         name = pending.pop()
         if name not in schemas and name in types_by_name():
@@ -118,7 +148,7 @@ def _schemas(served: list[Resource]) -> dict[str, Any]:
             schemas[name] = {"type": "object", "properties": properties}
             pending += [field.type for field in fields.values()]
     for resource in served:
-        schema = schemas[resource.kind]
+        schema = schemas[resource.kind] = schemas.pop(names[resource])
         schema["properties"] |= {"apiVersion": _STRING, "kind": _STRING}
         schema["x-kubernetes-group-version-kind"] = [_group_version_kind(resource)]
     return schemas

@@ -43,9 +43,10 @@ class ReadHandler:
     def transform_object(
         self, request: web.Request, info: RequestInfo, obj: Object, representation: Representation
     ) -> Any:
-        """Return an object in a representation."""
+        """Return an object in a representation and in the version of the request."""
+        obj = info.version.to_served(obj)
         if representation is Representation.TABLE:
-            columns = printer_columns(info.resource)
+            columns = printer_columns(info.resource, info.version.custom)
             include = request.query.get("includeObject", "Metadata")
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             row = encode_row(columns, obj, self._now(), include)
@@ -57,19 +58,19 @@ class ReadHandler:
     async def list(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
         representation = negotiate(request.headers.get("Accept", ""), LIST_REPRESENTATIONS)
         page = self._api.list(info.resource, decode_list_options(info, request.query))
-        head = page.encode()
+        head = page.encode() | {"apiVersion": info.version.resource.api_version}
         del head["items"]
         if representation is Representation.TABLE:
-            head = encode_table(printer_columns(info.resource), head["metadata"])
-            return await list_response(request, head, "rows", self._encode_rows(request, page))
+            head = encode_table(printer_columns(info.resource, info.version.custom), head["metadata"])
+            return await list_response(request, head, "rows", self._encode_rows(request, info, page))
         if representation is Representation.METADATA_LIST:
             head |= {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
             items = map(encode_partial_object_metadata, page.items)
             return await list_response(request, head, "items", items)
-        return await list_response(request, head, "items", page.items)
+        return await list_response(request, head, "items", map(info.version.to_served, page.items))
 
-    def _encode_rows(self, request: web.Request, page: ObjectList) -> Iterator[Object]:
-        now, columns = self._now(), printer_columns(page.resource)
+    def _encode_rows(self, request: web.Request, info: RequestInfo, page: ObjectList) -> Iterator[Object]:
+        now, columns = self._now(), printer_columns(info.resource, info.version.custom)
         include = request.query.get("includeObject", "Metadata")
         for obj in page.items:
             yield encode_row(columns, obj, now, include)

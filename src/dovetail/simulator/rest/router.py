@@ -1,14 +1,16 @@
 """Router: dispatches requests to handlers by path and method."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from aiohttp import web
 
-from dovetail.ports.api_resources import PODS
+from dovetail.ports.api_resources import PODS, Resource
 from dovetail.ports.kube_errors import MethodNotAllowed, NotFound
+from dovetail.simulator.apiserver.custom_kinds import CustomKinds
 from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.instance import KUBERNETES_VERSION
 from dovetail.simulator.rest import discovery, openapi
 from dovetail.simulator.rest.access_reviews import answer_review, find_review
 from dovetail.simulator.rest.encoding.accept import Representation, negotiate
@@ -18,13 +20,14 @@ from dovetail.simulator.rest.encoding.responses import json_response
 from dovetail.simulator.rest.paths import RequestInfo, parse_path
 from dovetail.simulator.rest.pod_logs import LogSource, PodLogs, no_container_error
 from dovetail.simulator.rest.read_handlers import ReadHandler
+from dovetail.simulator.rest.served_versions import served_resources
 from dovetail.simulator.rest.watch_handler import WatchHandler
 from dovetail.simulator.rest.write_handlers import WriteHandler
 
 _VERSION: Final = {
     "major": "1",
-    "minor": "37",
-    "gitVersion": "v1.37.0+dovetail",
+    "minor": KUBERNETES_VERSION.split(".")[1],
+    "gitVersion": f"{KUBERNETES_VERSION}+dovetail",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -58,7 +61,7 @@ class Router:
         self._pod_logs.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        info = parse_path(request.path)
+        info = parse_path(request.path, self._api.custom_kinds)
         if info is not None:
             return await self._handle_resource(request, info)
         review = find_review(request.path)
@@ -67,7 +70,7 @@ class Router:
                 raise _method_not_allowed()
             body = decode_object(request, await request.read())
             return json_response(answer_review(review, body), status=201)
-        return _handle_document(request)
+        return _handle_document(request, self._api.custom_kinds)
 
     async def _handle_resource(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
         if info.subresource not in ("", "status", "scale"):
@@ -115,18 +118,19 @@ class Router:
         return handle_write(request, info, await request.read())
 
 
-def _handle_document(request: web.Request) -> web.Response:
+def _handle_document(request: web.Request, kinds: CustomKinds) -> web.Response:
     """Return a document that does not depend on objects: discovery, OpenAPI, version."""
     path = "/" + request.path.strip("/")
     if path in ("/api", "/apis"):
         accept = request.headers.get("Accept", "")
         if negotiate(accept, _DISCOVERY_REPRESENTATIONS) is Representation.DISCOVERY:
-            aggregated = discovery.encode_aggregated_discovery(core=path == "/api")
+            resources = served_resources(kinds)
+            aggregated = discovery.encode_aggregated_discovery(resources, core=path == "/api")
             return json_response(aggregated, content_type=discovery.AGGREGATED_DISCOVERY)
     if path == "/openapi/v2":
         # An empty document: kubectl requests v2, but finds all it needs in v3.
         return web.Response(body=b"", content_type=openapi.V2_PROTOBUF)
-    document = _find_document(path)
+    document = _find_document(path, kinds)
     if document is None:
         raise _not_found()
     if request.method != "GET":
@@ -134,30 +138,33 @@ def _handle_document(request: web.Request) -> web.Response:
     return json_response(document)
 
 
-def _find_document(path: str) -> dict[str, Any] | None:
+def _find_document(path: str, kinds: CustomKinds) -> dict[str, Any] | None:
+    resources = served_resources(kinds)
     documents: dict[str, Callable[[], dict[str, Any]]] = {
-        "/": _encode_root_paths,
+        "/": lambda: _encode_root_paths(resources),
         "/version": lambda: dict(_VERSION),
         "/api": discovery.encode_api_versions,
-        "/apis": discovery.encode_api_group_list,
-        "/openapi/v3": openapi.encode_openapi_paths,
+        "/apis": lambda: discovery.encode_api_group_list(resources),
+        "/openapi/v3": lambda: openapi.encode_openapi_paths(resources),
     }
     if path in documents:
         return documents[path]()
     if path.startswith("/openapi/v3/"):
-        return openapi.encode_openapi_document(path.removeprefix("/openapi/v3/"))
+        return openapi.encode_openapi_document(path.removeprefix("/openapi/v3/"), tuple(kinds.versions()))
     if path.startswith("/api/"):
-        return discovery.encode_api_resource_list(path.removeprefix("/api/"))
+        return discovery.encode_api_resource_list(resources, path.removeprefix("/api/"))
     if path.startswith("/apis/"):
         name = path.removeprefix("/apis/")
-        return discovery.encode_api_resource_list(name) if "/" in name else discovery.encode_api_group(name)
+        if "/" in name:
+            return discovery.encode_api_resource_list(resources, name)
+        return discovery.encode_api_group(resources, name)
     return None
 
 
-def _encode_root_paths() -> dict[str, Any]:
+def _encode_root_paths(resources: Sequence[Resource]) -> dict[str, Any]:
     group_paths = [
         f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
-        for group_version in discovery.GROUP_VERSIONS
+        for group_version in discovery.group_versions(resources)
     ]
     other_paths = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
     return {"paths": ["/api", *sorted(["/apis", *group_paths]), *other_paths]}

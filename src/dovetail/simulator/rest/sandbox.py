@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.logs import LogLine
+from dovetail.ports.api_resources import CUSTOM_RESOURCE_DEFINITIONS
 from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.rest.real_time import MAX_SLEEP, RealTimeRunner
@@ -47,6 +49,8 @@ class Sandbox:
         ``clock`` returns seconds, and ``speed`` is in virtual seconds per second.
         """
         cluster.kubelets.heartbeats.write_all()  # Clients see them.
+        for definition in DEFINITIONS:
+            cluster.api.create(CUSTOM_RESOURCE_DEFINITIONS, definition.encode())
         steps = ScenarioRunner(cluster, scenario).steps(every=timedelta(seconds=MAX_SLEEP * speed))
         self._runner = RealTimeRunner(cluster.clock, speed=speed, clock=clock, scenario_steps=steps)
         self._token = token

@@ -118,8 +118,10 @@ class Server:
             return status_response(RequestEntityTooLarge(f"Request entity too large: limit is {_MAX_BODY}"))
         except TimeoutError as error:
             raise web.HTTPRequestTimeout(text="the request body did not arrive in time") from error
-        except (ConnectionError, web.HTTPException):
+        except web.HTTPException:
             raise
+        except ConnectionError:
+            return web.Response()  # The client is gone: the response is not sent.
         except Exception:  # noqa: BLE001 - the client gets a Status for every error
             _log.exception("failed to handle %s %s", request.method, request.path)
             return status_response(InternalError("Internal error occurred: see the server log"))

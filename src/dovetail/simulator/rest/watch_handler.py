@@ -92,7 +92,7 @@ class WatchHandler:
                 revision = int(self._api.resource_version)
                 await response.write(encode_event(bookmark_event(resource, revision)))
                 bookmark_at = clock() + _BOOKMARK_INTERVAL
-            if is_over:
+            if is_over or watch.closed:
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(wake.wait(), min(deadline, bookmark_at) - clock())
@@ -102,10 +102,11 @@ class WatchHandler:
     ) -> Callable[[WatchEvent], bytes]:
         """Return the encoder of events; only the first Table has column definitions."""
         if representation is Representation.OBJECT:
-            return lambda event: _encode_line(event.type, event.object)
+            to_served = info.version.to_served
+            return lambda event: _encode_line(event.type, to_served(event.object))
         if representation is Representation.METADATA:
             return lambda event: _encode_line(event.type, encode_partial_object_metadata(event.object))
-        columns = printer_columns(info.resource)
+        columns = printer_columns(info.resource, info.version.custom)
         include = request.query.get("includeObject", "Metadata")
         is_first = True
 

@@ -74,6 +74,7 @@ class WriteHandler:
                 PatchType(content_type(request)),
                 info.namespace,
                 subresource=info.subresource,
+                convert=info.version.to_served,
             )
         except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
             # Nothing is stored yet: a malformed patch can only fail its own computation.
@@ -122,9 +123,9 @@ class WriteHandler:
         deleted = self._api.delete_collection(info.resource, list_options, options=options)
         body = {
             "kind": f"{info.resource.kind}List",
-            "apiVersion": info.resource.api_version,
+            "apiVersion": info.version.resource.api_version,
             "metadata": {"resourceVersion": self._api.resource_version},
-            "items": list(deleted),
+            "items": list(map(info.version.to_served, deleted)),
         }
         return self._finish(json_response(body), dry_run=options.dry_run)
 
@@ -177,7 +178,11 @@ def _validate_fields(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the object without unknown fields, and the warnings about them."""
     kind = _KINDS.get(info.subresource, info.resource.kind)
-    decoded = decode_fields(info.resource, obj, kind=kind)
+    if kind == info.resource.kind:
+        obj = info.version.to_storage(obj)
+    custom = info.version.custom
+    schema = custom.schema if custom is not None else None
+    decoded = decode_fields(info.resource, obj, kind=kind, schema=schema)
     validation = decode_field_validation(request.query)
     return decoded.object, validation.warnings(kind, decoded.unknown_fields)
 

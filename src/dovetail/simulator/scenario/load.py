@@ -15,6 +15,7 @@ from dovetail.codec.text.suggestions import nearest_match
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.karpenter.ami_family import ALIAS_FAMILIES, DEFAULT_AMI_FAMILY
+from dovetail.model.kube.quantity import parse_quantity
 from dovetail.model.labels import ON_DEMAND, RESERVED, SPOT
 from dovetail.ports.api_resources import find_resource
 from dovetail.ports.kube_client import Object
@@ -25,6 +26,7 @@ from dovetail.simulator.scenario.model import (
     CapacityOutage,
     Delete,
     Interrupt,
+    Load,
     ManagedNodeGroup,
     Phase,
     Release,
@@ -139,6 +141,7 @@ class _ScenarioDecoder:
         decoders: dict[str, Callable[[Field], Action]] = {
             "apply": lambda item: Apply(self._objects(item)),
             "scale": _scale,
+            "load": _load,
             "delete": _delete,
             "interrupt": lambda item: Interrupt(_share(item)),
             "sellOut": lambda item: self._capacity_outage(item, region),
@@ -240,6 +243,20 @@ def _scale(field: Field) -> Scale:
         namespace=field["namespace"].text("default"),
         replicas=_default(field["replicas"].integer(low=0), 0),
     )
+
+
+def _load(field: Field) -> Load:
+    _check_fields(field, "name namespace metrics".split())
+    field["name"].check_required()
+    field["metrics"].check_required()
+    metrics: dict[str, str] = {}
+    for entry in field["metrics"].entries():
+        try:
+            parse_quantity(entry.value)
+        except ValueError as error:
+            entry.add_error(str(error))
+        metrics[str(entry.key)] = str(entry.value)
+    return Load(name=field["name"].text(), namespace=field["namespace"].text("default"), metrics=metrics)
 
 
 def _delete(field: Field) -> Delete:

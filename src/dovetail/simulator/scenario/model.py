@@ -32,6 +32,15 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
 
 
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Set the load on the pods of a HorizontalPodAutoscaler's target."""
+
+    name: str
+    namespace: str
+    metrics: dict[str, str]
+    """Metric name, such as ``cpu`` → amount for all pods together."""
+
+
 class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete an object; without a name the ``count`` oldest."""
 
@@ -100,6 +109,7 @@ class Wait(msgspec.Struct, frozen=True):
 Action = (
     Apply
     | Scale
+    | Load
     | Delete
     | Interrupt
     | CapacityOutage

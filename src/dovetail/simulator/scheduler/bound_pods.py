@@ -1,5 +1,7 @@
 """Pods that are bound to nodes, and the resources they use."""
 
+from collections import Counter
+
 from dovetail.simulator.scheduler.equivalence import PodClass
 from dovetail.simulator.scheduler.framework import SchedulingFramework
 from dovetail.simulator.scheduler.node_table import NodeTable
@@ -10,12 +12,22 @@ from dovetail.simulator.scheduler.volumes import Attachment, VolumeFilters
 class BoundPod:
     """A pod that is bound to a node, or will be once its volumes are bound."""
 
-    __slots__ = ("attachments", "live", "node", "pod_class", "slot", "uid")
+    __slots__ = ("attachments", "key", "live", "node", "pod_class", "priority", "slot", "uid")
 
     def __init__(
-        self, uid: str, pod_class: PodClass, node: str, *, attachments: tuple[Attachment, ...]
+        self,
+        uid: str,
+        key: tuple[str, str],
+        pod_class: PodClass,
+        node: str,
+        *,
+        priority: int,
+        attachments: tuple[Attachment, ...],
     ) -> None:
         self.uid = uid
+        self.key = key
+        """Name and namespace."""
+        self.priority = priority
         self.pod_class = pod_class
         self.node = node
         self.attachments = attachments
@@ -41,9 +53,12 @@ class BoundPods:
         self._framework = framework
         self.pods: dict[str, BoundPod] = {}
         self._by_node: dict[str, dict[str, BoundPod]] = {}
+        self._priorities: Counter[int] = Counter()
+        """Number of pods of each priority."""
 
     def add(self, bound_pod: BoundPod) -> None:
         self.pods[bound_pod.uid] = bound_pod
+        self._priorities[bound_pod.priority] += 1
         self._by_node.setdefault(bound_pod.node, {})[bound_pod.uid] = bound_pod
         slot = self._table.slots.get(bound_pod.node)
         if slot is not None:
@@ -54,12 +69,35 @@ class BoundPods:
         bound_pod = self.pods.pop(uid, None)
         if bound_pod is None:
             return None
+        self._priorities[bound_pod.priority] -= 1
+        if not self._priorities[bound_pod.priority]:
+            del self._priorities[bound_pod.priority]
         on_node = self._by_node[bound_pod.node]
         del on_node[uid]
         if not on_node:
             del self._by_node[bound_pod.node]
         self._unassign(bound_pod)
         return bound_pod
+
+    def has_below(self, priority: int) -> bool:
+        """Return True if a bound pod has a lower priority."""
+        return any(other < priority for other in self._priorities)
+
+    def nodes_below(self, priority: int) -> list[str]:
+        """Return the nodes with pods of lower priority, in order."""
+        nodes = {pod.node for pod in self.pods.values() if pod.priority < priority and pod.slot is not None}
+        return sorted(nodes)
+
+    def on_node(self, name: str) -> list[BoundPod]:
+        """Return the pods of a node."""
+        return list(self._by_node.get(name, {}).values())
+
+    def suspend(self, bound_pod: BoundPod) -> None:
+        """Release what a pod uses, as if it were gone, until ``resume``."""
+        self._unassign(bound_pod)
+
+    def resume(self, bound_pod: BoundPod) -> None:
+        self._assign(bound_pod, self._table.slots[bound_pod.node])
 
     def mark_terminating(self, bound_pod: BoundPod) -> None:
         """Exclude a terminating pod from the counts of live pods."""

@@ -28,6 +28,7 @@ from dovetail.simulator.scheduler.framework import SchedulingFramework, Unschedu
 from dovetail.simulator.scheduler.host_ports import HostPorts
 from dovetail.simulator.scheduler.node_table import NodeTable
 from dovetail.simulator.scheduler.pod_counts import PodCounts
+from dovetail.simulator.scheduler.preemption import Preemption
 from dovetail.simulator.scheduler.queue import QueuedPod, SchedulingQueue, nominated_node
 from dovetail.simulator.scheduler.queueing_hints import QueueingHints
 from dovetail.simulator.scheduler.status import StatusWriter
@@ -109,6 +110,7 @@ class KubeScheduler:
         self._queue = SchedulingQueue(clock, self._cycle)
         self._hints = QueueingHints(clock, self._queue, self._framework, self._pod_counts)
         self._status_writer = StatusWriter(api, clock)
+        self._preemption = Preemption(api, self._bound_pods, self._framework, self._status_writer)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._default_priority = 0
         self._number = 0
@@ -208,7 +210,15 @@ class KubeScheduler:
             pod_class.refs += 1
             self._remove_queued(uid)
             volumes = self._volume_filters.constraints_for(pod_class)
-            bound_pod = BoundPod(uid, pod_class, node, attachments=volumes.attachments)
+            meta = pod["metadata"]
+            bound_pod = BoundPod(
+                uid,
+                (meta["name"], meta["namespace"]),
+                pod_class,
+                node,
+                priority=self._priority(pod),
+                attachments=volumes.attachments,
+            )
             self._bound_pods.add(bound_pod)
             self._hints.pod_assigned(pod_class)
         if bound_pod.live and "deletionTimestamp" in pod["metadata"]:
@@ -253,6 +263,8 @@ class KubeScheduler:
             self._bound_pods.remove(uid)
             self._hints.pod_removed(bound_pod.pod_class, slot)
             self._release_class(bound_pod.pod_class)
+            if slot is not None:
+                self._activate_nominated(bound_pod.node, slot)
 
     def _remove_queued(self, uid: str) -> None:
         queued_pod = self._queue.remove(uid)
@@ -297,7 +309,8 @@ class KubeScheduler:
 
     def _reject(self, queued_pod: QueuedPod, message: str, reasons: frozenset[str], version: int) -> None:
         self._queue.add_unschedulable(queued_pod, message=message, reasons=reasons, version=version)
-        self._clear_nomination(queued_pod)
+        if not self._preempt(queued_pod):
+            self._clear_nomination(queued_pod)
         # Only counts in the message changed: not worth a write per pod.
         if queued_pod.reported_reasons == reasons:
             return
@@ -306,12 +319,31 @@ class KubeScheduler:
         if pod is not None and pod["metadata"]["uid"] == queued_pod.uid and "nodeName" not in pod["spec"]:
             self._status_writer.record_unschedulable(pod, message)
 
+    def _preempt(self, queued_pod: QueuedPod) -> bool:
+        """Make room for a pod; return False if no node would have it then."""
+        volumes = self._volume_filters.constraints_for(queued_pod.classified.pod_class)
+        candidate = self._preemption.find(queued_pod, volumes)
+        if candidate is not None:
+            queued_pod.nominated = candidate.node
+        elif not self._preemption.awaits_victims(queued_pod):
+            return False
+        # The room is reserved at once: pods that are tried next must not take it.
+        self._nominated_pods.add(queued_pod.uid, queued_pod.classified.pod_class, queued_pod.nominated)
+        if candidate is None:
+            return True
+        self._preemption.delete_victims(queued_pod, candidate)
+        self._patch_nomination(queued_pod, candidate.node)
+        return True
+
     def _clear_nomination(self, queued_pod: QueuedPod) -> None:
         """Clear the nominated node of an unschedulable pod."""
         if not queued_pod.nominated:
             return
         queued_pod.nominated = ""
-        patch = {"metadata": {"uid": queued_pod.uid}, "status": {"nominatedNodeName": None}}
+        self._patch_nomination(queued_pod, None)
+
+    def _patch_nomination(self, queued_pod: QueuedPod, node: str | None) -> None:
+        patch = {"metadata": {"uid": queued_pod.uid}, "status": {"nominatedNodeName": node}}
         try:
             name, namespace = queued_pod.key
             self._api.patch(PODS, name, patch, PatchType.MERGE, namespace, subresource="status")
@@ -322,7 +354,12 @@ class KubeScheduler:
         node = self._table.at(slot).name
         self._queue.remove(queued_pod.uid)
         bound_pod = BoundPod(
-            queued_pod.uid, queued_pod.classified.pod_class, node, attachments=volumes.attachments
+            queued_pod.uid,
+            queued_pod.key,
+            queued_pod.classified.pod_class,
+            node,
+            priority=queued_pod.priority,
+            attachments=volumes.attachments,
         )
         self._bound_pods.add(bound_pod)
         self._hints.pod_assigned(queued_pod.classified.pod_class)

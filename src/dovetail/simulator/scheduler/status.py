@@ -35,6 +35,19 @@ class StatusWriter:
         pod = self._api.update(PODS, {**pod, "status": status}, subresource="status")
         self._event(pod, "FailedScheduling", message, kind="Warning", action="Scheduling")
 
+    def record_preempted(self, pod: Object, message: str) -> None:
+        """Set the condition DisruptionTarget of a victim and record an Event."""
+        now = format_timestamp(self._clock.now())
+        new = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": message,
+        }
+        status = {**pod["status"], "conditions": set_condition(get_conditions(pod), new, now=now)}
+        pod = self._api.update(PODS, {**pod, "status": status}, subresource="status")
+        self._event(pod, "Preempted", message, kind="Normal", action="Preempting")
+
     def _event(self, pod: Object, reason: str, message: str, *, kind: str, action: str) -> None:
         meta = pod["metadata"]
         now = format_timestamp(self._clock.now())

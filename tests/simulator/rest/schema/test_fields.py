@@ -45,7 +45,13 @@ def bare(written: str) -> str:
     """Return a type without the version prefixes of the library's classes."""
     # Alpha types are not compared.
     written = re.sub(r"V1alpha\d\w+", "object", written)
-    return re.sub(r"(Core|Discovery|Rbac)?V[12](?=[A-Z])|(Discovery|Rbac)(?=[A-Z])", "", written)
+    # The schema in a CustomResourceDefinition is stored as it is.
+    written = written.replace("V1JSONSchemaProps", "object")
+    return re.sub(
+        r"(Admissionregistration|Apiextensions|Core|Discovery|Rbac)?V[12](?=[A-Z])|(Discovery|Rbac)(?=[A-Z])",
+        "",
+        written,
+    )
 
 
 def without_root(fields: dict[str, str]) -> dict[str, str]:

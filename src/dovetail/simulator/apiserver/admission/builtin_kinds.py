@@ -102,6 +102,21 @@ def validate_schedule(cron_job: JsonObject) -> Iterator[FieldError]:
         yield invalid("spec.schedule", f"{schedule!r}: {error}")
 
 
+def validate_hpa(obj: JsonObject) -> Iterator[FieldError]:
+    """Validate a HorizontalPodAutoscaler."""
+    spec = obj.get("spec") or {}
+    low, high = spec.get("minReplicas") or 1, spec.get("maxReplicas") or 0
+    for name in ("kind", "name"):
+        if not get_field(spec, "scaleTargetRef", name):
+            yield required(f"spec.scaleTargetRef.{name}")
+    if low < 1:
+        yield invalid("spec.minReplicas", f"{low}: must be greater than or equal to 1")
+    if high < 1:
+        yield invalid("spec.maxReplicas", f"{high}: must be greater than 0")
+    elif high < low:
+        yield invalid("spec.maxReplicas", f"{high}: must be greater than or equal to `minReplicas`")
+
+
 def validate_pdb(obj: JsonObject) -> Iterator[FieldError]:
     """Validate a PodDisruptionBudget."""
     spec = obj.get("spec") or {}

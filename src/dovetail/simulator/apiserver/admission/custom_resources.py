@@ -5,7 +5,7 @@ Validation uses the decoders of ``codec`` in their literal mode: what a real API
 with these CRDs accepts is accepted here, even if it is probably a mistake.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,6 @@ from dovetail.codec.crds.definition import Definition
 from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.codec.crds.nodeclaim import NODE_CLAIM
 from dovetail.codec.crds.nodepool import NODE_POOL
-from dovetail.codec.crds.schema import Schema
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter.capacitybuffers import decode_capacitybuffer
 from dovetail.codec.karpenter.nodeclaims import decode_nodeclaim
@@ -73,18 +72,19 @@ class SchemaDefaults(msgspec.Struct, frozen=True):
         return {**value, **changed} if changed else value
 
 
-def _schema_defaults(schema: Schema) -> SchemaDefaults | None:
+def find_defaults(schema: Mapping[str, Any]) -> SchemaDefaults | None:
+    """Return the defaults of a structural schema; None if it has none."""
     fields = {}
     for name, field in schema.get("properties", {}).items():
-        nested = _schema_defaults(field)
+        nested = find_defaults(field)
         if "default" in field or nested is not None:
             fields[name] = (freeze(field.get("default")), nested)
-    items = _schema_defaults(schema["items"]) if "items" in schema else None
+    items = find_defaults(schema["items"]) if "items" in schema else None
     return SchemaDefaults(fields, items) if fields or items is not None else None
 
 
 _SPEC_DEFAULTS: Final = {
-    find_resource(f"{crd.group}/{crd.version}", crd.kind): _schema_defaults(crd.spec) for crd in DEFINITIONS
+    find_resource(f"{crd.group}/{crd.version}", crd.kind): find_defaults(crd.spec) for crd in DEFINITIONS
 }
 
 

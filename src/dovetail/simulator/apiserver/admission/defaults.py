@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dovetail.ports.api_resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     LIMIT_RANGES,
     NAMESPACES,
@@ -18,10 +20,12 @@ from dovetail.ports.api_resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
+    SERVICES,
     STATEFUL_SETS,
     Resource,
 )
 from dovetail.simulator.apiserver.admission.custom_resources import default_custom_resource
+from dovetail.simulator.apiserver.admission.definitions import default_definition, initial_definition_status
 from dovetail.simulator.apiserver.admission.plugins import add_default_tolerations, merge_label_keys
 from dovetail.simulator.apiserver.storage.frozen_object import freeze
 
@@ -147,6 +151,47 @@ def _default_rollout(
     return default
 
 
+def _admit_service(obj: dict[str, Any]) -> None:
+    """Allocate the address and node ports of a Service, and set its defaults.
+
+    Both derive from the number in the uid, so that equal runs allocate the same.
+    """
+    spec = {"type": "ClusterIP", "sessionAffinity": "None", **(obj.get("spec") or {})}
+    if spec["type"] == "ExternalName":
+        obj["spec"] = spec
+        return
+    number = int(obj["metadata"]["uid"][:8], 16)
+    if not spec.get("clusterIP"):
+        spec["clusterIP"] = f"10.{100 + (number >> 16) % 100}.{(number >> 8) % 256}.{number % 256}"
+    spec["clusterIPs"] = [spec["clusterIP"]]
+    spec = {
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
+        **spec,
+    }
+    ports = []
+    for index, port in enumerate(spec.get("ports") or ()):
+        port = {"protocol": "TCP", "targetPort": port.get("port"), **port}
+        if spec["type"] != "ClusterIP" and not port.get("nodePort"):
+            port["nodePort"] = 30_000 + (number * 7 + index) % 2_768
+        ports.append(port)
+    obj["spec"] = {**spec, "ports": ports}
+
+
+def _initial_service_status(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the status; a load balancer is there at once."""
+    if obj["spec"]["type"] != "LoadBalancer":
+        return {"loadBalancer": {}}
+    meta = obj["metadata"]
+    hostname = f"{meta['namespace']}-{meta['name']}.elb.sandbox.internal"
+    return {"loadBalancer": {"ingress": [{"hostname": hostname}]}}
+
+
+def _default_hpa(obj: dict[str, Any]) -> None:
+    obj["spec"] = {"minReplicas": 1, "metrics": [_DEFAULT_HPA_METRIC], **(obj.get("spec") or {})}
+
+
 def _default_pdb(obj: dict[str, Any]) -> None:
     obj["spec"] = obj.get("spec") or {}
 
@@ -174,6 +219,12 @@ def _default_node(obj: dict[str, Any]) -> None:
         obj["status"] = {**status, "conditions": complete}
 
 
+_DEFAULT_HPA_METRIC: Final = freeze(
+    {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+    }
+)
 _REVISION_HISTORY: Final = {"revisionHistoryLimit": 10}
 _DEPLOYMENT_SPEC: Final = {**_REVISION_HISTORY, "replicas": 1, "progressDeadlineSeconds": 600}
 _STATEFUL_SET_SPEC: Final = {
@@ -190,16 +241,24 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     NODES: _default_node,
     POD_DISRUPTION_BUDGETS: _default_pdb,
     LIMIT_RANGES: _default_limit_range,
+    HORIZONTAL_POD_AUTOSCALERS: _default_hpa,
+    CUSTOM_RESOURCE_DEFINITIONS: default_definition,
     DEPLOYMENTS: _default_rollout("strategy", {"maxSurge": "25%", "maxUnavailable": "25%"}, _DEPLOYMENT_SPEC),
     REPLICA_SETS: _default_replicas,
     STATEFUL_SETS: _default_rollout("updateStrategy", {"partition": 0}, _STATEFUL_SET_SPEC),
     DAEMON_SETS: _default_rollout("updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}, _REVISION_HISTORY),
 }
-_ADMISSION: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {PODS: _admit_pod, JOBS: _admit_job}
+_ADMISSION: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
+    PODS: _admit_pod,
+    JOBS: _admit_job,
+    SERVICES: _admit_service,
+}
 """Mutations of new objects; later writes may remove what they set."""
 _INITIAL_STATUS: Final[dict[Resource, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     PODS: initial_pod_status,
     NAMESPACES: lambda _: {"phase": "Active"},
+    CUSTOM_RESOURCE_DEFINITIONS: initial_definition_status,
+    SERVICES: _initial_service_status,
     PERSISTENT_VOLUMES: lambda _: {"phase": "Pending"},
     PERSISTENT_VOLUME_CLAIMS: lambda _: {"phase": "Pending"},
 }

@@ -9,8 +9,10 @@ from dovetail.ports.api_resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CRON_JOBS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     NAMESPACES,
     NODE_CLAIMS,
@@ -30,6 +32,7 @@ from dovetail.ports.api_resources import (
 from dovetail.ports.kube_errors import BadRequest
 from dovetail.simulator.apiserver.admission.builtin_kinds import (
     validate_claim_templates,
+    validate_hpa,
     validate_label_selector,
     validate_node,
     validate_pdb,
@@ -44,6 +47,7 @@ from dovetail.simulator.apiserver.admission.custom_resources import (
     validate_replicas_update,
     validate_spec_update,
 )
+from dovetail.simulator.apiserver.admission.definitions import validate_definition
 from dovetail.simulator.apiserver.admission.field_errors import (
     FieldError,
     JsonObject,
@@ -116,6 +120,8 @@ class Validator:
             PERSISTENT_VOLUMES: validate_volume,
             PERSISTENT_VOLUME_CLAIMS: validate_volume_claim,
             POD_DISRUPTION_BUDGETS: validate_pdb,
+            HORIZONTAL_POD_AUTOSCALERS: validate_hpa,
+            CUSTOM_RESOURCE_DEFINITIONS: validate_definition,
             **{resource: partial(validate_custom_resource, resource) for resource in CUSTOM_RESOURCES},
         }
 

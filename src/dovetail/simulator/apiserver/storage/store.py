@@ -221,9 +221,11 @@ class Store:
         watch_cache_size: int,
     ) -> None:
         self.revision = 0
-        self.collections = {
-            resource: Collection(resource, watch_cache_size=watch_cache_size) for resource in RESOURCES
-        }
+        self._watch_cache_size = watch_cache_size
+        self.collections: dict[Resource, Collection] = {}
+        self._kinds: set[tuple[str, str]] = set()
+        for resource in RESOURCES:
+            self.add_collection(resource)
         self._on_change = on_change
         self._now = now
         self._next_compaction = now() + _COMPACTION_INTERVAL
@@ -231,6 +233,20 @@ class Store:
         """Newest revision at the last compaction: older than the interval at the next one."""
         self._by_uid: dict[str, ObjectReference] = {}
         self._dependents: dict[str, dict[ObjectReference, None]] = {}
+
+    def add_collection(self, resource: Resource) -> None:
+        """Store objects of a kind from now on."""
+        self.collections[resource] = Collection(resource, watch_cache_size=self._watch_cache_size)
+        self._kinds.add((resource.api_version, resource.kind))
+
+    def remove_collection(self, resource: Resource) -> None:
+        """Drop a kind that has no objects left."""
+        del self.collections[resource]
+        self._kinds.discard((resource.api_version, resource.kind))
+
+    def has_kind(self, api_version: str, kind: str) -> bool:
+        """Return True if objects of a kind can be stored."""
+        return (api_version, kind) in self._kinds
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         return self.collections[resource].objects.get(key)

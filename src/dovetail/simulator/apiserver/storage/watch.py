@@ -62,6 +62,8 @@ class Watch:
         self._notify = notify
         self._on_stop = on_stop
         self._pending: deque[WatchEvent] = deque()
+        self.closed = False
+        """True once the server ended the watch: its kind was removed."""
 
     def poll(self) -> list[WatchEvent]:
         """Return the events since the last call, oldest first."""
@@ -73,6 +75,12 @@ class Watch:
         """Stop the watch and drop queued events."""
         self._pending.clear()
         self._on_stop(self)
+
+    def close(self) -> None:
+        """End the watch after the events in its queue."""
+        self.closed = True
+        if self._notify is not None:
+            self._notify()
 
     def enqueue(self, event: WatchEvent) -> None:
         self._pending.append(event)
@@ -146,12 +154,19 @@ class WatchBroadcaster:
 
         def unregister(_: Watch) -> None:
             watches.pop(watch_id, None)
-            if not watches and self._watches[resource].get(index_key) is watches:
-                del self._watches[resource][index_key]
+            index = self._watches.get(resource, {})
+            if not watches and index.get(index_key) is watches:
+                del index[index_key]
 
         watch = Watch(predicate, allow_bookmarks=allow_bookmarks, notify=notify, on_stop=unregister)
         watches[watch_id] = watch
         return watch
+
+    def close(self, resource: Resource) -> None:
+        """End all watches of a kind."""
+        for watches in self._watches.pop(resource, {}).values():
+            for watch in watches.values():
+                watch.close()
 
     def send_bookmarks(self, revision: int) -> None:
         """Enqueue a bookmark at a revision for all watches that allow bookmarks."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.ports.kube_errors import BadRequest, UnsupportedMediaType
-from dovetail.simulator.rest.schema.fields import Field, types_by_name
+from dovetail.simulator.rest.schema.fields import Field, type_name, types_by_name
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
@@ -34,7 +34,7 @@ def decode_protobuf(data: bytes) -> dict[str, Any]:
         api_version, kind = (_string(type_meta.get(number, b"")) for number in (1, 2))
         if kind not in types_by_name():
             raise UnsupportedMediaType(f"{kind or 'this object'} is not supported as protobuf; send JSON")
-        content = _decode_message(kind, _bytes(envelope.get(2, b"")))
+        content = _decode_message(type_name(api_version, kind), _bytes(envelope.get(2, b"")))
     except (ValueError, IndexError, OverflowError, msgspec.MsgspecError, RecursionError) as error:
         raise BadRequest(f"the body of the request is not valid protobuf: {error}") from error
     # Go always encodes the generation, as zero; the server sets it.
@@ -42,8 +42,8 @@ def decode_protobuf(data: bytes) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, **content}
 
 
-def _decode_message(type_name: str, data: bytes) -> dict[str, Any]:
-    fields = {field.number: field for field in types_by_name()[type_name] if field.number}
+def _decode_message(message_type: str, data: bytes) -> dict[str, Any]:
+    fields = {field.number: field for field in types_by_name()[message_type] if field.number}
     message: dict[str, Any] = {}
     for number, value in _iter_entries(data):
         field = fields.get(number)
@@ -68,9 +68,9 @@ def _set_field(message: dict[str, Any], field: Field, value: int | bytes) -> Non
             message[field.name] = decoded
 
 
-def _decode_value(type_name: str, value: int | bytes) -> Any:
-    decode = _SCALARS.get(type_name)
-    return _decode_message(type_name, _bytes(value)) if decode is None else decode(value)
+def _decode_value(value_type: str, value: int | bytes) -> Any:
+    decode = _SCALARS.get(value_type)
+    return _decode_message(value_type, _bytes(value)) if decode is None else decode(value)
 
 
 def _iter_entries(data: bytes) -> Iterator[_Entry]:

@@ -15,9 +15,12 @@ import msgspec
 from dovetail.model.kube.quantity import parse_quantity
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_errors import BadRequest, Invalid
+from dovetail.simulator.apiserver.admission.structural_schema import Schema, prune
 from dovetail.simulator.rest.schema.fields import Field, json_fields
 
 _TYPE_META: Final = {name: Field(name, 0, "str") for name in ("apiVersion", "kind")}
+_METADATA: Final = Field("metadata", 0, "ObjectMeta")
+_HEADER: Final = ("apiVersion", "kind", "metadata")
 _UNTYPED_SPEC: Final = Field("spec", 0, "any")
 
 _NODE_SELECTOR_REQUIREMENT: Final = "NodeSelectorRequirement"
@@ -32,14 +35,19 @@ class DecodedObject(msgspec.Struct, frozen=True):
     unknown_fields: list[str]
 
 
-def decode_fields(resource: Resource, obj: Mapping[str, Any], *, kind: str = "") -> DecodedObject:
+def decode_fields(
+    resource: Resource, obj: Mapping[str, Any], *, kind: str = "", schema: Schema | None = None
+) -> DecodedObject:
     """Return an object without unknown fields; BadRequest if a type is wrong.
 
     ``kind`` is given if it is not the resource's own: Scale, Eviction, Binding.
+    ``schema`` is that of a client's CustomResourceDefinition.
     """
     kind = kind or resource.kind
     if obj.get("kind", kind) != kind:
         raise BadRequest(f"{_shorten(obj['kind'])} cannot be handled as a {kind}")
+    if schema is not None and kind == resource.kind:
+        return _decode_custom(schema, obj)
     fields = {**json_fields(kind), **_TYPE_META}
     decoder = _Decoder()
     if resource.is_custom and kind == resource.kind:
@@ -56,6 +64,21 @@ def decode_fields(resource: Resource, obj: Mapping[str, Any], *, kind: str = "")
             raise Invalid(f"{resource.kind} is invalid: {summary}", kind=resource.kind)
         raise BadRequest(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {summary}')
     return DecodedObject(decoded, decoder.unknown_fields)
+
+
+def _decode_custom(schema: Schema, obj: Mapping[str, Any]) -> DecodedObject:
+    """Prune an object by its schema; admission validates it."""
+    decoder = _Decoder()
+    header = decoder.decode_object({**_TYPE_META, "metadata": _METADATA}, _select(obj, _HEADER), "")
+    if decoder.errors:
+        summary = ", ".join(f"{path}: {message}" for path, message in decoder.errors)
+        raise BadRequest(f"the object cannot be decoded: {summary}")
+    pruned, unknown_fields = prune(schema, obj)
+    return DecodedObject(pruned | header, [*decoder.unknown_fields, *unknown_fields])
+
+
+def _select(obj: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: obj[name] for name in names if name in obj}
 
 
 class _Decoder:

@@ -58,6 +58,13 @@ def types_by_name() -> Types:
     return types
 
 
+def type_name(api_version: str, kind: str) -> str:
+    """Return the name of a kind's type; only autoscaling/v1 is not the stored version."""
+    if (api_version, kind) == ("autoscaling/v1", "HorizontalPodAutoscaler"):
+        return "HorizontalPodAutoscalerV1"
+    return kind
+
+
 @cache
 def json_fields(name: str) -> dict[str, Field]:
     """Return the fields of a type in JSON, by name."""

@@ -167,15 +167,35 @@ def _print_scale_target(obj: Object, _: datetime) -> Cell:
 
 
 def _print_metrics(obj: Object, _: datetime) -> Cell:
-    """Print the targets; current values are unknown, because there are no metrics."""
+    """Print the current value and the target of each metric."""
+    current = {
+        _metric_name(metric): _print_value(_metric_source(metric).get("current") or {})
+        for metric in get_field(obj, "status", "currentMetrics") or ()
+    }
     metrics = []
     for metric in get_field(obj, "spec", "metrics") or ():
-        target = get_field(metric, "resource", "target") or {}
-        name = get_field(metric, "resource", "name") or metric.get("type", "")
-        percent = target.get("averageUtilization")
-        value = f"{percent}%" if percent is not None else target.get("averageValue", "?")
-        metrics.append(f"{name}: {UNKNOWN}/{value}")
+        name = _metric_name(metric)
+        target = _print_value(_metric_source(metric).get("target") or {})
+        metrics.append(f"{name}: {current.get(name, UNKNOWN)}/{target}")
     return ", ".join(metrics) or NONE
+
+
+def _metric_source(metric: Object) -> Object:
+    source: Object = metric.get((metric.get("type") or " ")[0].lower() + (metric.get("type") or "")[1:]) or {}
+    return source
+
+
+def _metric_name(metric: Object) -> str:
+    source = _metric_source(metric)
+    return source.get("name") or get_field(source, "metric", "name") or str(metric.get("type", ""))
+
+
+def _print_value(value: Object) -> str:
+    percent = value.get("averageUtilization")
+    if percent is not None:
+        return f"{percent}%"
+    average = value.get("averageValue")
+    return f"{average} (avg)" if average is not None else str(value.get("value", "?"))
 
 
 HPA_COLUMNS: Final = (
@@ -189,6 +209,7 @@ HPA_COLUMNS: Final = (
 )
 LEASE_COLUMNS: Final = (NAME, Column("Holder", print_text("spec", "holderIdentity")), AGE)
 LIMIT_RANGE_COLUMNS: Final = (NAME, Column("Created At", print_text("metadata", "creationTimestamp")))
+DEFINITION_COLUMNS: Final = LIMIT_RANGE_COLUMNS
 RUNTIME_CLASS_COLUMNS: Final = (NAME, Column("Handler", print_text("handler")), AGE)
 PRIORITY_CLASS_COLUMNS: Final = (
     NAME,

@@ -1,7 +1,7 @@
 """Printer columns of custom resources, from additionalPrinterColumns of their CRDs."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,15 +12,17 @@ from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.rest.tables.column import NAME, Cell, CellPrinter, Column, format_age
 
 _PATH_ELEMENT: Final = re.compile(
-    r"""\.(?P<name>(?:[^.\[\\]|\\.)+)                                       # .field or .a\.b
+    r"""\[(?P<index>\d+)\]                                                  # [0]
+    |\.(?P<name>(?:[^.\[\\]|\\.)+)                                       # .field or .a\.b
     |\[\?\(@\.(?P<key>\w+)\s*==\s*(?P<quote>["'])(?P<value>.*?)(?P=quote)\)\]  # [?(@.type=="x")]
     """,
     re.VERBOSE,
 )
-"""The part of JSONPath that Karpenter's CRDs use."""
+"""The part of JSONPath that printer columns use."""
 
-_PathElement = str | tuple[str, str]
-"""Name of a field, or field and value of the list item to select."""
+_PathElement = str | int | tuple[str, str]
+"""Name of a field, index of a list item, or field and value of the list item to select."""
+_UNKNOWN_PATH: Final[tuple[_PathElement, ...]] = ("",)
 
 
 def custom_resource_columns() -> Iterator[tuple[Resource, tuple[Column, ...]]]:
@@ -29,6 +31,23 @@ def custom_resource_columns() -> Iterator[tuple[Resource, tuple[Column, ...]]]:
         resource = find_resource(f"{crd.group}/{crd.version}", crd.kind)
         if resource is not None:
             yield resource, (NAME, *map(_column, crd.columns))
+
+
+def definition_columns(columns: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """Return the columns of a client's CustomResourceDefinition.
+
+    A column whose JSONPath is not supported is left empty.
+    """
+    printed = []
+    for column in columns:
+        try:
+            path = _parse_json_path(column["jsonPath"])
+        except ValueError:
+            path = _UNKNOWN_PATH
+        printer = _cell_printer(column["type"], path)
+        is_wide = bool(column.get("priority"))
+        printed.append(Column(column["name"], printer, wide=is_wide, type=column["type"]))
+    return (NAME, *printed)
 
 
 def _column(column: CrdColumn) -> Column:
@@ -43,7 +62,9 @@ def _parse_json_path(path: str) -> tuple[_PathElement, ...]:
         match = _PATH_ELEMENT.match(path, end)
         if match is None:
             raise ValueError(f"unsupported JSONPath: {path}")
-        if match["name"]:
+        if match["index"]:
+            elements.append(int(match["index"]))
+        elif match["name"]:
             elements.append(re.sub(r"\\(.)", r"\1", match["name"]))
         else:
             elements.append((match["key"], match["value"]))
@@ -70,6 +91,8 @@ def _find_value(value: Any, path: Sequence[_PathElement]) -> Any:
     for element in path:
         if isinstance(element, str):
             value = value.get(element) if isinstance(value, dict) else None
+        elif isinstance(element, int):
+            value = value[element] if isinstance(value, list) and len(value) > element else None
         else:
             key, expected = element
             items = value if isinstance(value, list) else ()

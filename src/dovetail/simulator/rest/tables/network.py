@@ -13,6 +13,7 @@ from dovetail.simulator.rest.tables.column import (
     CellPrinter,
     Column,
     join_or_none,
+    print_length,
     print_selector,
     print_text,
 )
@@ -134,3 +135,4 @@ QUOTA_COLUMNS: Final = (
     Column("Limit", _print_usage(limits=True)),
     AGE,
 )
+WEBHOOK_COLUMNS: Final = (NAME, Column("Webhooks", print_length("webhooks"), type="integer"), AGE)

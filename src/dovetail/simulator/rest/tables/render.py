@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from dovetail.ports import api_resources as resources
 from dovetail.ports.api_resources import Resource
+from dovetail.simulator.apiserver.custom_kinds import CustomVersion
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.rest.tables import cluster, network, pods, storage, workloads
 from dovetail.simulator.rest.tables.column import AGE, NAME, Column
-from dovetail.simulator.rest.tables.custom_resources import custom_resource_columns
+from dovetail.simulator.rest.tables.custom_resources import custom_resource_columns, definition_columns
 
 Columns = tuple[Column, ...]
 
@@ -31,6 +32,9 @@ _COLUMNS: Final[dict[Resource, Columns]] = {
     resources.SECRETS: cluster.SECRET_COLUMNS,
     resources.HORIZONTAL_POD_AUTOSCALERS: cluster.HPA_COLUMNS,
     resources.LEASES: cluster.LEASE_COLUMNS,
+    resources.VALIDATING_WEBHOOKS: network.WEBHOOK_COLUMNS,
+    resources.MUTATING_WEBHOOKS: network.WEBHOOK_COLUMNS,
+    resources.CUSTOM_RESOURCE_DEFINITIONS: cluster.DEFINITION_COLUMNS,
     resources.PRIORITY_CLASSES: cluster.PRIORITY_CLASS_COLUMNS,
     resources.LIMIT_RANGES: cluster.LIMIT_RANGE_COLUMNS,
     resources.RUNTIME_CLASSES: cluster.RUNTIME_CLASS_COLUMNS,
@@ -52,8 +56,10 @@ _COLUMNS: Final[dict[Resource, Columns]] = {
 }
 
 
-def printer_columns(resource: Resource) -> Columns:
+def printer_columns(resource: Resource, custom: CustomVersion | None = None) -> Columns:
     """Return the columns of a kind; name and age by default."""
+    if custom is not None and custom.columns:
+        return definition_columns(custom.columns)
     return _COLUMNS.get(resource, (NAME, AGE))
 
 
