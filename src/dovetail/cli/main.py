@@ -30,10 +30,12 @@ COMMANDS = {
     "migrate": "migrate.command",
     "preview": "preview.command",
     "record": "record",
+    "replay": "replay.command",
     "run": "run.command",
     "sandbox": "sandbox",
     "savings": "savings.command",
     "simulate": "simulate.command",
+    "sweep": "sweep.command",
     "top": "top.command",
     "virtual": "virtual",
 }
@@ -55,6 +57,7 @@ _EXTRAS = {
     "cel_expr_python": "run",
     "prometheus_client": "run",
     "pydantic": "cluster",
+    "ray": "sweep",
     "troposphere": "cluster",
 }
 """Modules that ``pip install dovetail`` leaves out, and the extra that has them."""

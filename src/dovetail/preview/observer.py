@@ -134,6 +134,11 @@ class Observer:
         cluster.ec2.billing.listeners.append(lambda _: self._sample())
 
     @property
+    def now(self) -> datetime:
+        """Virtual time."""
+        return self._clock.now()
+
+    @property
     def unsettled(self) -> int:
         """Pods that are pending, starting or terminating, and nodes that come or go."""
         pods = sum(

@@ -65,7 +65,7 @@ class Demand:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was refused or had no effect, as sentences."""
+        """Sentences about events that were refused or had no effect."""
         return tuple(
             f"{what}: {number:,}; for example {self._examples[what]}"
             for what, number in sorted(self._refused.items())
@@ -191,7 +191,7 @@ class Demand:
         if event.type is EventType.DELETED or WORKLOAD not in (meta.get("annotations") or {}):
             return
         if get_field(pod, "status", "phase") in ("Succeeded", "Failed") and not meta.get("deletionTimestamp"):
-            self._cluster.clock.call_later(_KEPT, lambda: self._remove(meta["name"], meta["namespace"]))
+            self._cluster.clock.call_later(_KEPT, partial(self._remove, meta["name"], meta["namespace"]))
 
     def _remove(self, name: str, namespace: str) -> None:
         try:

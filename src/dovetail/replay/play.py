@@ -249,11 +249,11 @@ def _count_node_hours(cluster: SimulatedCluster, began: datetime, end: datetime)
 
 def _find_evicted(observer: Observer) -> Iterator[EvictedWorkload]:
     """Yield workloads that lost pods, most first."""
-    found = [
+    evicted = [
         EvictedWorkload(
             workload=f"{namespace}/{name}", kind=kind, evictions=workload.evictions, killed=workload.killed
         )
         for (namespace, name, kind), workload in observer.workloads.items()
         if workload.evictions or workload.killed
     ]
-    yield from sorted(found, key=lambda entry: (-entry.evictions, -entry.killed, entry.workload))
+    yield from sorted(evicted, key=lambda entry: (-entry.evictions, -entry.killed, entry.workload))

@@ -28,7 +28,7 @@ PoolChange = Callable[[Object], Object]
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay begins with, and the events that follow."""
+    """Objects that a replay begins with, and the events that follow."""
 
     recorded: tuple[Object, ...]
     """Objects with their status; empty: the cluster begins without nodes."""
@@ -41,7 +41,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 def prepare_start(
     trace: Trace, *, manifests: Iterable[Object] = (), change_pool: PoolChange | None = None, empty: bool
 ) -> Start:
-    """Separate the start from what follows, with the NodePools of files instead of the trace's.
+    """Separate the start from what follows.
+
+    NodePools of files replace all of the trace; other objects of files replace those of their name.
 
     The recorded nodes are left out if ``empty``, if there are none, or if one of them belongs
     to a NodePool that the files do not have. Raises ``DovetailError`` without a NodePool.

@@ -1,4 +1,4 @@
-"""Durations on the command line, in Go's notation."""
+"""Durations on the command line."""
 
 import re
 from datetime import timedelta
@@ -8,10 +8,12 @@ import click
 
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MAX_DAYS: Final = 30
+_SPAN_PART: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 class Duration(click.ParamType[timedelta]):
-    """``500ms``, ``10s``, ``1m30s``; greater than zero, at most a day."""
+    """Go's notation: ``500ms``, ``10s``, ``1m30s``; greater than zero, at most a day."""
 
     name = "duration"
 
@@ -23,3 +25,23 @@ class Duration(click.ParamType[timedelta]):
         if "".join(map("".join, parts)) != value or not 0 < seconds <= 86_400:
             self.fail(f"{value!r} is not a duration up to a day; examples: 500ms, 10s, 1m30s.")
         return timedelta(seconds=seconds)
+
+
+class Span(click.ParamType[timedelta]):
+    """``90m``, ``24h``, ``7d``: up to 30 days."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        number, unit = str(value)[:-1], _SPAN_PART.get(str(value)[-1:])
+        if (
+            unit is None
+            or not number.isdecimal()
+            or not timedelta() < int(number) * unit <= timedelta(days=_MAX_DAYS)
+        ):
+            self.fail(
+                f"{value!r} is not a duration up to {_MAX_DAYS} days; examples: 90m, 24h, 7d.", param, ctx
+            )
+        return int(number) * unit

@@ -14,12 +14,13 @@ from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.catalog import catalog_in, prices_in
 from dovetail.cli.options.cluster_objects import access_options, dump_option, read_cluster_objects
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
+from dovetail.cli.options.durations import Span
 from dovetail.cli.options.manifests import manifest_options
+from dovetail.cli.options.run_settings import GATES, NAMES, change_settings, describe_settings
 from dovetail.cli.output.console import progress, write, write_lines
-from dovetail.cli.preview.html import format_html
+from dovetail.cli.output.sections import format_table
+from dovetail.cli.preview.formats import format_html, format_markdown
 from dovetail.cli.preview.sections import build_sections
-from dovetail.cli.preview.settings import GATES, NAMES, change_settings, describe_settings
-from dovetail.cli.preview.text import format_markdown, format_table
 from dovetail.codec.text.suggestions import suggest
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import InvalidInputError, ValidationError
@@ -40,28 +41,6 @@ from dovetail.simulator.scenario.model import Interrupt, NewImages, Upgrade, Zon
 
 EXIT_BROKEN_LIMIT: Final = 3
 _ALL: Final = "*"
-_MAX_DAYS: Final = 30
-_DURATION_PART: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
-
-
-class _Span(click.ParamType[timedelta]):
-    """``90m``, ``24h``, ``7d``: up to 30 days."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        number, unit = str(value)[:-1], _DURATION_PART.get(str(value)[-1:])
-        if (
-            unit is None
-            or not number.isdecimal()
-            or not timedelta() < int(number) * unit <= timedelta(days=_MAX_DAYS)
-        ):
-            self.fail(
-                f"{value!r} is not a duration up to {_MAX_DAYS} days; examples: 90m, 24h, 7d.", param, ctx
-            )
-        return int(number) * unit
 
 
 class _Share(click.ParamType[float]):
@@ -157,7 +136,7 @@ def _parse_version(_: click.Context, __: click.Parameter, given: str | None) -> 
 @click.option(
     "--for",
     "limit",
-    type=_Span(),
+    type=Span(),
     default="24h",
     show_default=True,
     help="Maximum time to play; it ends earlier once nothing moves any more.",

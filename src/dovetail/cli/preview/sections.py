@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-import msgspec
-
+from dovetail.cli.output.sections import Section
 from dovetail.codec.text.suggestions import pluralize
 from dovetail.preview.limits import format_duration
 from dovetail.preview.report import (
@@ -26,20 +25,6 @@ _MISSING: Final = "the dump has no "
 """Begin of the sentence that says that a kind is missing."""
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A heading, sentences before a table, the table, and sentences after it."""
-
-    title: str
-    lines: tuple[str, ...] = ()
-    header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    left: int = 1
-    """Number of columns, from the first, that are text; others are numbers."""
-    last_left: bool = False
-    """The last column is text, too."""
-    footer: tuple[str, ...] = ()
-
-
 def build_sections(preview: Preview, broken: Sequence[BrokenLimit]) -> list[Section]:
     """Return all sections that have something to say."""
     sections: list[Section | None] = [
@@ -59,7 +44,9 @@ def build_sections(preview: Preview, broken: Sequence[BrokenLimit]) -> list[Sect
 def _limits(broken: Sequence[BrokenLimit]) -> Section | None:
     if not broken:
         return None
-    return Section(title="Broken limits", lines=tuple(f"{entry.limit}: {entry.message}" for entry in broken))
+    return Section(
+        title="Broken limits", lines=tuple(f"{entry.limit}: {entry.message}" for entry in broken), is_bad=True
+    )
 
 
 def _changes(preview: Preview) -> Section:

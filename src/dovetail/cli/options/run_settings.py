@@ -1,4 +1,4 @@
-"""Settings of ``dovetail run`` in a preview: ``--set NAME=VALUE`` and ``--current NAME=VALUE``."""
+"""Settings of ``dovetail run`` by name: ``--set NAME=VALUE`` of previews, replays and sweeps."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final

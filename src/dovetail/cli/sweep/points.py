@@ -1,0 +1,83 @@
+"""Points of a sweep from ``--vary``: one list of keys, of NodePools and of ``dovetail run``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import click
+
+from dovetail.cli.options.run_settings import NAMES, change_settings
+from dovetail.codec.text.suggestions import suggest
+from dovetail.model.settings import ControllerSettings
+from dovetail.replay.sweep.design import Values, combine, sample
+from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, PoolChanges, split_key
+from dovetail.replay.sweep.worker import Point
+from dovetail.trace.model import Initial, Object, Set
+from dovetail.trace.reader import Trace
+
+KEYS: Final = (*NODEPOOL_KEYS, *NAMES)
+
+
+def parse_vary(given: Iterable[str], pools: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of each key; raise ``click.BadParameter`` with what is wrong."""
+    varied: dict[str, list[str]] = {}
+    problems: list[str] = []
+    for text in given:
+        key, equals, values = text.partition("=")
+        if not equals or not key:
+            problems.append(f"{text!r} is not KEY=VALUE,VALUE,…")
+            continue
+        if key in varied:
+            problems.append(f"{key} is varied twice; name all its values at once")
+            continue
+        varied[key] = list(dict.fromkeys(value for value in values.split(",") if value))
+        problems += _check(key, varied[key], pools)
+    if problems:
+        raise click.BadParameter(f"{'; '.join(problems)}.", param_hint="--vary")
+    return varied
+
+
+def _check(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[str]:
+    if not values:
+        yield f"{key} has no values"
+    if key in NAMES:
+        for value in values:
+            try:
+                change_settings(ControllerSettings(), [f"{key}={value}"])
+            except click.BadParameter as error:
+                yield error.message.rstrip(".")
+        return
+    pool, pool_key = split_key(key)
+    if pool_key not in NODEPOOL_KEYS:
+        yield f"{key!r} cannot be varied{suggest(pool_key, KEYS)}"
+        return
+    if pool and pool not in pools:
+        yield f"{key}: there is no NodePool {pool!r}{suggest(pool, pools)}"
+    for value in values:
+        problem = NODEPOOL_KEYS[pool_key].check(value)
+        if problem:
+            yield f"{key}: {problem}"
+
+
+def build_points(
+    varied: Mapping[str, Sequence[str]], settings: ControllerSettings, *, samples: int | None, seed: int
+) -> list[Point]:
+    """Return the current settings, and every combination or a sample of them."""
+    chosen = combine(varied) if samples is None else sample(varied, samples, seed=seed)
+    return [_build_point((), settings), *(_build_point(values, settings) for values in chosen)]
+
+
+def _build_point(values: Values, settings: ControllerSettings) -> Point:
+    run = [f"{key}={value}" for key, value in values if key in NAMES]
+    pools = [(*split_key(key), value) for key, value in values if key not in NAMES]
+    return Point(values=values, settings=change_settings(settings, run), pools=PoolChanges(tuple(pools)))
+
+
+def find_pools(trace: Trace, manifests: Iterable[Object]) -> list[str]:
+    """Return the names of the NodePools of files, or else of the trace."""
+    given = [obj["metadata"]["name"] for obj in manifests if obj["kind"] == "NodePool"]
+    recorded = {
+        event.object["metadata"]["name"]
+        for event in trace.events
+        if isinstance(event, Initial | Set) and event.object["kind"] == "NodePool"
+    }
+    return given or sorted(recorded)

@@ -1,0 +1,173 @@
+"""Keys of a sweep that change NodePools: how a value is checked, and what it sets."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.nodepool import ConsolidationPolicy
+from dovetail.trace.model import Object
+
+_DURATION: Final = re.compile(r"([0-9]+(s|m|h))+")
+_BUDGET: Final = re.compile(r"[0-9]{1,3}%|[0-9]+")
+_NEVER: Final = "Never"
+SEPARATOR: Final = "+"
+"""Between the parts of one value: commas separate the values of a key."""
+
+
+class NodePoolKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of NodePools that can be varied."""
+
+    about: str
+    check: Callable[[str], str]
+    """Returns what is wrong about a value; empty: nothing."""
+    change: Callable[[Object, str], Object]
+    """Returns a NodePool with a value."""
+    in_template: bool = False
+    """Nodes of another value have drifted: replays begin without the recorded nodes."""
+
+
+def _one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    return lambda text: "" if text in choices else f"{text!r} is not one of {', '.join(choices)}"
+
+
+def _parts_of(choices: Sequence[str]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        wrong = [part for part in text.split(SEPARATOR) if part not in choices]
+        joined = SEPARATOR.join(choices)
+        return f"{wrong[0]!r} is not one of {', '.join(choices)}; join several: {joined}" if wrong else ""
+
+    return check
+
+
+def _check_duration(text: str) -> str:
+    if text == _NEVER or _DURATION.fullmatch(text):
+        return ""
+    return f"{text!r} is not a duration; examples: 30s, 5m, 1h30m, {_NEVER}"
+
+
+def _check_grace(text: str) -> str:
+    return "" if _DURATION.fullmatch(text) else f"{text!r} is not a duration; examples: 30s, 5m, 1h30m"
+
+
+def _check_budget(text: str) -> str:
+    return (
+        "" if _BUDGET.fullmatch(text) else f"{text!r} is not a number of nodes or a share; examples: 5, 10%"
+    )
+
+
+def _check_cpu(text: str) -> str:
+    return "" if text.isdecimal() and int(text) > 0 else f"{text!r} is not a number of vCPUs; example: 16"
+
+
+def _in_disruption(field: str) -> Callable[[Object, str], Object]:
+    return lambda pool, text: _set(pool, ("spec", "disruption", field), text)
+
+
+def _in_template(field: str) -> Callable[[Object, str], Object]:
+    return lambda pool, text: _set(pool, ("spec", "template", "spec", field), text)
+
+
+def _requirement(key: str, operator: str = "In") -> Callable[[Object, str], Object]:
+    """Return a change that replaces all requirements of a label and operator."""
+
+    def change(pool: Object, text: str) -> Object:
+        spec = pool["spec"]["template"]["spec"]
+        kept = [
+            requirement
+            for requirement in spec.get("requirements") or ()
+            if requirement.get("key") != key or (operator != "In" and requirement.get("operator") != operator)
+        ]
+        added = {"key": key, "operator": operator, "values": text.split(SEPARATOR)}
+        return _set(pool, ("spec", "template", "spec", "requirements"), [*kept, added])
+
+    return change
+
+
+def _set(value: Mapping[str, Any], path: Sequence[str], new: Any) -> Object:
+    if not path:
+        raise ValueError("a path has at least one step")
+    first, *rest = path
+    inner = value.get(first)
+    changed = _set(inner if isinstance(inner, Mapping) else {}, rest, new) if rest else new
+    return {**value, first: changed}
+
+
+NODEPOOL_KEYS: Final[Mapping[str, NodePoolKey]] = {
+    "consolidationPolicy": NodePoolKey(
+        about=", ".join(ConsolidationPolicy),
+        check=_one_of(list(ConsolidationPolicy)),
+        change=_in_disruption("consolidationPolicy"),
+    ),
+    "consolidateAfter": NodePoolKey(
+        about="30s, 10m, Never", check=_check_duration, change=_in_disruption("consolidateAfter")
+    ),
+    "budget": NodePoolKey(
+        about="nodes disrupted at once, instead of all budgets: 5, 10%",
+        check=_check_budget,
+        change=lambda pool, text: _set(pool, ("spec", "disruption", "budgets"), [{"nodes": text}]),
+    ),
+    "expireAfter": NodePoolKey(
+        about="24h, Never", check=_check_duration, change=_in_template("expireAfter"), in_template=True
+    ),
+    "terminationGracePeriod": NodePoolKey(
+        about="1h", check=_check_grace, change=_in_template("terminationGracePeriod"), in_template=True
+    ),
+    "capacityTypes": NodePoolKey(
+        about="spot, on-demand, spot+on-demand",
+        check=_parts_of(("spot", "on-demand", "reserved")),
+        change=_requirement(label_keys.CAPACITY_TYPE),
+        in_template=True,
+    ),
+    "architectures": NodePoolKey(
+        about="amd64, arm64, amd64+arm64",
+        check=_parts_of(("amd64", "arm64")),
+        change=_requirement(label_keys.ARCH),
+        in_template=True,
+    ),
+    "instanceCategories": NodePoolKey(
+        about="c+m+r",
+        check=lambda text: "" if re.fullmatch(r"[a-z]+(\+[a-z]+)*", text) else f"{text!r} is not c+m+r",
+        change=_requirement("karpenter.k8s.aws/instance-category"),
+        in_template=True,
+    ),
+    "maxCpu": NodePoolKey(
+        about="largest instance type, in vCPUs: 16",
+        check=_check_cpu,
+        change=lambda pool, text: _requirement("karpenter.k8s.aws/instance-cpu", "Lt")(
+            pool, str(int(text) + 1)
+        ),
+        in_template=True,
+    ),
+}
+
+
+class PoolChanges(msgspec.Struct, frozen=True):
+    """Values of keys for NodePools; called with a NodePool, returns the changed one."""
+
+    values: tuple[tuple[str, str, str], ...]
+    """Name of the NodePool (empty: all), key and value."""
+
+    def __call__(self, pool: Object) -> Object:
+        for name, key, text in self.values:
+            if name in ("", pool["metadata"]["name"]):
+                pool = NODEPOOL_KEYS[key].change(pool, text)
+        return pool
+
+    @property
+    def is_in_template(self) -> bool:
+        """True if one of them makes recorded nodes drift."""
+        return any(NODEPOOL_KEYS[key].in_template for _, key, _ in self.values)
+
+
+def split_key(text: str) -> tuple[str, str]:
+    """Return NodePool and key of ``spot.consolidateAfter``; without a NodePool, all are meant."""
+    pool, _, key = text.rpartition(".")
+    return pool, key
+
+
+def describe_keys(keys: Iterable[str]) -> str:
+    """Return keys with their values, for the help."""
+    return "; ".join(f"{key} ({NODEPOOL_KEYS[key].about})" for key in keys)

@@ -1,0 +1,78 @@
+"""One point of a sweep, replayed."""
+
+from pathlib import Path
+
+import msgspec
+
+from dovetail.errors import DovetailError
+from dovetail.model.settings import ControllerSettings
+from dovetail.replay.play import ReplayOptions, replay_trace
+from dovetail.replay.report import Replay
+from dovetail.replay.sweep.nodepool_keys import PoolChanges
+from dovetail.trace.reader import Trace, load_trace
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of settings to replay the trace with."""
+
+    values: tuple[tuple[str, str], ...]
+    """Key and value of what is varied; empty: the current settings."""
+    settings: ControllerSettings
+    pools: PoolChanges
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of the replay of a point."""
+
+    cost: float
+    evictions: int
+    killed: int
+    waiting_p50: float
+    waiting_p95: float
+    waiting_worst: float
+    unschedulable: int
+    launched_per_day: float
+    node_hours: float
+    peak_nodes: int
+
+
+class SweepInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Trace and options that all points share."""
+
+    trace: str
+    """Path; local workers read it."""
+    options: ReplayOptions
+
+
+class Worker:
+    """Replays points of one sweep; the trace is read once."""
+
+    def __init__(self, shared: SweepInput, trace: Trace | None = None) -> None:
+        self._options = shared.options
+        self._trace = trace if trace is not None else load_trace(Path(shared.trace))
+
+    def run(self, point: Point) -> Outcome | str:
+        """Return the outcome, or the error of settings that cannot be replayed."""
+        options = msgspec.structs.replace(
+            self._options, settings=point.settings, change_pool=point.pools if point.pools.values else None
+        )
+        try:
+            return summarize(replay_trace(self._trace, options))
+        except DovetailError as error:
+            return str(error)
+
+
+def summarize(replay: Replay) -> Outcome:
+    """Return the figures of a replay that a sweep compares."""
+    return Outcome(
+        cost=replay.cost,
+        evictions=replay.evictions,
+        killed=replay.killed,
+        waiting_p50=replay.waiting.p50,
+        waiting_p95=replay.waiting.p95,
+        waiting_worst=replay.waiting.worst,
+        unschedulable=replay.unschedulable,
+        launched_per_day=replay.launched_per_day,
+        node_hours=replay.node_hours,
+        peak_nodes=replay.peak_nodes,
+    )

@@ -1,0 +1,84 @@
+"""``dovetail sweep``: many settings, and the one to choose."""
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dovetail.cli.main import cli
+from dovetail.trace.model import Scale, Set
+from tests.replay.traces import deployment, write_trace
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    results = ["--results", str(folder / "results.jsonl")]
+    return CliRunner().invoke(cli, ["sweep", str(folder / "day.trace"), *results, *arguments])
+
+
+def write_day(folder: Path) -> None:
+    write_trace(
+        folder / "day.trace",
+        Set(t=0, object=deployment("web", 8)),
+        Scale(t=60, kind="Deployment", namespace="shop", name="web", replicas=5),
+        seconds=1800,
+    )
+
+
+@pytest.mark.slow
+def test_a_sweep_marks_the_front_chooses_and_is_resumed_from_its_results(tmp_path: Path) -> None:
+    write_day(tmp_path)
+    vary = ("--vary", "consolidateAfter=30s,Never", "--vary", "consolidation-min-saving=0,100")
+
+    table = run(tmp_path, *vary, "--max-evictions", "0")
+    again = run(tmp_path, *vary, "--eviction-price", "0", "-o", "json")
+    page = run(tmp_path, *vary, "-o", "html").stdout
+    rows = list(csv.DictReader(StringIO(run(tmp_path, *vary, "-o", "csv").stdout)))
+
+    assert table.exit_code == 0, table.output
+    assert "5/5 " in table.stderr
+    assert "Choose, for at most 0 evictions" in table.stdout
+    assert max(map(len, table.stdout.splitlines())) <= 80
+    assert "5 of 5 results are in" in again.stderr
+    report = json.loads(again.stdout)
+    assert len(report["points"]) == 5
+    assert report["current"]["values"] == {}
+    calm = [point for point in report["points"] if point["values"].get("consolidateAfter") == "Never"]
+    assert [point["outcome"]["evictions"] for point in calm] == [0, 0]
+    # At a price of zero the cheapest is chosen.
+    assert report["chosen"]["outcome"]["cost"] == min(point["outcome"]["cost"] for point in report["points"])
+    assert report["chosen"]["outcome"]["evictions"] > 0
+    assert page.count("<circle") == 6
+    assert "http" not in page
+    assert [row["current"] for row in rows].count("true") == 1
+    assert [float(row["cost"]) for row in rows] == sorted(float(row["cost"]) for row in rows)
+
+
+def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Path) -> None:
+    write_day(tmp_path)
+
+    result = run(
+        tmp_path,
+        *("--vary", "consolidateafterr=1m", "--vary", "spot.budget=10%", "--vary", "capacityTypes=ondemand"),
+        *("--vary", "node-cost=cheap", "--vary", "budget"),
+    )
+
+    assert result.exit_code == 1
+    assert "did you mean 'consolidateAfter'?" in result.stderr
+    assert "there is no NodePool 'spot'" in result.stderr
+    assert "'ondemand' is not one of spot, on-demand, reserved" in result.stderr
+    assert "node-cost: " in result.stderr
+    assert "'budget' is not KEY=VALUE" in result.stderr
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_an_unreachable_ray_cluster_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the extra dovetail[sweep] is not installed")
+    write_day(tmp_path)
+
+    result = run(tmp_path, "--vary", "budget=1", "--ray", "nonsense")
+
+    assert result.exit_code == 1
+    assert "the Ray cluster at 'nonsense' cannot be reached" in result.stderr

@@ -1,0 +1,165 @@
+"""Points of a sweep in processes and on Ray: the same outcomes, also when workers die."""
+
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+
+from dovetail.errors import InvalidInputError
+from dovetail.model.settings import ControllerSettings
+from dovetail.replay.sweep.nodepool_keys import PoolChanges
+from dovetail.replay.sweep.processes import run_in_processes
+from dovetail.replay.sweep.results import ResultFile, hash_point, hash_sweep
+from dovetail.replay.sweep.worker import Outcome, Point, SweepInput, Worker
+from dovetail.trace.model import Scale, Set
+from tests.replay.traces import deployment, options, write_trace
+
+
+def an_input(folder: Path) -> SweepInput:
+    path = write_trace(
+        folder / "day.trace",
+        Set(t=0, object=deployment("web", 8)),
+        Scale(t=60, kind="Deployment", namespace="shop", name="web", replicas=4),
+        seconds=1200,
+    )
+    return SweepInput(trace=str(path), options=options())
+
+
+def points(*after: str) -> list[Point]:
+    return [
+        Point(
+            values=(("consolidateAfter", value),),
+            settings=ControllerSettings(),
+            pools=PoolChanges((("", "consolidateAfter", value),)),
+        )
+        for value in after
+    ]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced_and_its_point_replayed_again(tmp_path: Path) -> None:
+    shared, swept = an_input(tmp_path), points("10s", "1m", "5m", "Never")
+    worker = Worker(shared)
+    expected = {number: worker.run(point) for number, point in enumerate(swept)}
+
+    outcomes = {}
+    for number, outcome in run_in_processes(shared, swept, workers=2):
+        if not outcomes:
+            multiprocessing.active_children()[0].kill()
+        outcomes[number] = outcome
+
+    assert outcomes == expected
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_abandoned_leaves_no_process(tmp_path: Path) -> None:
+    running = run_in_processes(an_input(tmp_path), points("10s", "1m", "5m"), workers=2)
+    next(running)
+
+    running.close()
+
+    assert not multiprocessing.active_children()
+
+
+def test_settings_that_cannot_be_replayed_are_an_outcome_of_their_own(tmp_path: Path) -> None:
+    shared = an_input(tmp_path)
+    shared = msgspec.structs.replace(shared, options=msgspec.structs.replace(shared.options, region="mars-1"))
+
+    outcome = Worker(shared).run(points("1m")[0])
+
+    assert isinstance(outcome, str)
+    assert "no region 'mars-1'" in outcome
+
+
+OUTCOME = Outcome(
+    cost=1.5,
+    evictions=2,
+    killed=0,
+    waiting_p50=0,
+    waiting_p95=1,
+    waiting_worst=2,
+    unschedulable=0,
+    launched_per_day=3,
+    node_hours=4,
+    peak_nodes=5,
+)
+
+
+def test_results_survive_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    with ResultFile(path) as results:
+        results.add("a", points("1m")[0], OUTCOME)
+        results.add("b", points("5m")[0], OUTCOME)
+    path.write_bytes(path.read_bytes()[:-10])
+
+    with ResultFile(path) as results:
+        assert results.outcomes == {"a": OUTCOME}
+        results.add("c", points("9m")[0], OUTCOME)
+
+    with ResultFile(path) as results:
+        assert results.outcomes == {"a": OUTCOME, "c": OUTCOME}
+
+
+def test_a_file_of_another_kind_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("shopping list\n")
+
+    with pytest.raises(InvalidInputError, match=r"notes.txt:1 this is not a result of a sweep"):
+        ResultFile(path)
+
+    assert path.read_text() == "shopping list\n"
+
+
+def test_the_key_of_a_point_changes_with_trace_settings_and_seed(tmp_path: Path) -> None:
+    shared = an_input(tmp_path)
+    trace = Path(shared.trace)
+    base = hash_sweep(trace, shared.options, (None,))
+
+    other_seed = hash_sweep(trace, msgspec.structs.replace(shared.options, seed=2), (None,))
+    write_trace(trace, Set(t=0, object=deployment("web", 9)))
+    other_trace = hash_sweep(trace, shared.options, (None,))
+
+    short, long = points("1m", "5m")
+    keys = {hash_point(key, point) for key in (base, other_seed, other_trace) for point in (short, long)}
+    assert len(keys) == 6
+    assert hash_point(base, short) == hash_point(base, points("1m")[0])
+
+
+@pytest.fixture
+def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A Ray cluster of one head."""
+    ray = pytest.importorskip("ray", reason="the extra dovetail[sweep] is not installed")
+    from ray.cluster_utils import Cluster
+
+    # Paths of sockets are limited to 107 bytes; those of pytest are longer.
+    with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        yield cluster
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_has_the_same_outcomes_and_survives_a_lost_node(
+    tmp_path: Path, ray_cluster: Any
+) -> None:
+    from dovetail.replay.sweep.ray_cluster import run_on_ray
+
+    shared, swept = an_input(tmp_path), points("10s", "1m", "5m", "Never")
+    worker = Worker(shared)
+    expected = {number: worker.run(point) for number, point in enumerate(swept)}
+    lost = ray_cluster.add_node(num_cpus=1)
+
+    outcomes = {}
+    for number, outcome in run_on_ray(shared, swept, address=ray_cluster.address):
+        if not outcomes:
+            ray_cluster.remove_node(lost, allow_graceful=False)
+        outcomes[number] = outcome
+
+    assert outcomes == expected
