@@ -37,6 +37,7 @@ COMMANDS = {
     "simulate": "simulate.command",
     "sweep": "sweep.command",
     "top": "top.command",
+    "trace": "trace.command",
     "virtual": "virtual",
 }
 """The module of each command, below ``dovetail.cli``; the command is a function of its name."""

@@ -1,0 +1,167 @@
+"""``dovetail trace import``: one command for each source."""
+
+import gzip
+import io
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import click
+import msgspec
+
+from dovetail.cli.options.durations import Duration
+from dovetail.cli.output.console import progress, write_note
+from dovetail.errors import DovetailError, InvalidInputError, ValidationError
+from dovetail.record.importers.audit import AuditImport
+from dovetail.record.importers.audit_events import AuditReader
+from dovetail.record.importers.csv_tasks import read_tasks
+from dovetail.record.importers.task_columns import PRESETS, TaskColumns, parse_column
+from dovetail.trace.model import Event, Header
+from dovetail.trace.writer import TraceWriter
+
+EXIT_CODES = "Exit codes: 0 written; 1 bad input, or the file cannot be written."
+_START = datetime.fromisoformat("2026-01-05T00:00:00+00:00")
+"""A Monday; public traces have no date."""
+
+output_option = click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The trace to write.",
+)
+
+
+class Time(click.ParamType[datetime]):
+    """``2026-03-02T08:00:00Z``."""
+
+    name = "time"
+
+    def convert(
+        self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        try:
+            time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        except ValueError:
+            time = None
+        if time is None or time.tzinfo is None:
+            self.fail(f"{value!r} is not a time with a time zone; example: 2026-03-02T08:00:00Z.", param, ctx)
+        return time
+
+
+@click.command("csv", epilog=EXIT_CODES)
+@click.argument("file", type=click.Path())
+@output_option
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="Columns of a public trace.")
+@click.option(
+    "--column",
+    "given",
+    multiple=True,
+    metavar="FIELD=COLUMN[:UNIT]",
+    help="Fields: start, end or duration, cpu, memory, gpu, count, workload. COLUMN is a name or, from 1, "
+    "a position. Units: s, ms, us, m, h, d; cores, milli, percent; bytes, KiB, MiB, GiB, MB, GB. "
+    "May be repeated.",
+)
+@click.option("--no-header", is_flag=True, help="The first line is a task.")
+@click.option("--start", type=Time(), default=_START, metavar="TIME", help="Time of the first task.")
+@click.option("--for", "duration", type=Duration(), metavar="TIME", help="Only tasks of the first 6h, 24h.")
+def import_csv(
+    file: str,
+    output: Path,
+    preset: str | None,
+    given: tuple[str, ...],
+    no_header: bool,
+    start: datetime,
+    duration: timedelta | None,
+) -> None:
+    """Import a CSV task trace: one row per task, with its start, run time and requests.
+
+    FILE may be gzip-compressed, or - for standard input. Rows need not be sorted.
+    """
+    columns = PRESETS[preset] if preset else TaskColumns(columns={})
+    named = {**columns.columns, **dict(map(parse_column, given))}
+    columns = msgspec.structs.replace(columns, columns=named)
+    with progress("Reading the tasks"), _open_text(file) as text:
+        if no_header and not columns.header:
+            first = text.readline()
+            numbers = tuple(str(number) for number in range(1, first.count(",") + 2))
+            columns = msgspec.structs.replace(columns, header=numbers)
+            tasks = read_tasks(_chain(first, text), file, columns)
+        else:
+            tasks = read_tasks(text, file, columns)
+    until = duration.total_seconds() if duration else math.inf
+    write_trace(output, tasks.header(start, Path(file).name, columns), tasks.events(until=until))
+
+
+@click.command("audit", epilog=EXIT_CODES)
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@output_option
+def import_audit(files: tuple[str, ...], output: Path) -> None:
+    """Import Kubernetes audit logs, such as those that EKS writes to CloudWatch.
+
+    FILES are JSON lines, an export to S3, or the output of `aws logs filter-log-events`; each may be
+    gzip-compressed, or - for standard input. Several files are merged by time.
+    """
+    reader, imported = AuditReader(), AuditImport()
+    with progress("Reading the audit log"):
+        for name in files:
+            with open_binary(name) as file:
+                imported.add(reader.read(file, name))
+        reader.check()
+        header, events = imported.play()
+    for note in reader.notes:
+        write_note(f"note: {note}")
+    write_trace(output, header, events)
+
+
+def write_trace(output: Path, header: Header, events: Iterable[Event]) -> None:
+    """Write a trace, and say what was assumed."""
+    written = 0
+    try:
+        with TraceWriter(output, header) as writer:
+            for event in events:
+                writer.write(event)
+                written += 1
+    except OSError as error:
+        raise DovetailError(f"{output} cannot be written: {error.strerror or error}") from error
+    for sentence in header.assumptions:
+        write_note(f"note: {sentence}")
+    write_note(f"{written:,} events in {output}, {output.stat().st_size / 1e6:,.1f} MB")
+
+
+def _chain(first: str, rest: Iterable[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+@contextmanager
+def _open_text(name: str) -> Iterator[TextIO]:
+    """Open a file as text, decompressing it if needed."""
+    try:
+        with open_binary(name) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+            yield text
+    except UnicodeDecodeError as error:
+        raise InvalidInputError([ValidationError(name, 0, "", f"is not text: {error}")]) from None
+
+
+@contextmanager
+def open_binary(name: str) -> Iterator[BinaryIO]:
+    """Open a file or standard input, decompressing gzip."""
+    try:
+        if name == "-":
+            yield sys.stdin.buffer
+            return
+        with open(name, "rb") as file:
+            if file.peek(2)[:2] == b"\x1f\x8b":
+                with gzip.open(file) as plain:
+                    yield plain  # type: ignore[misc]
+            else:
+                yield file
+    except (OSError, EOFError) as error:
+        message = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError([ValidationError(name, 0, "", message)]) from None

@@ -1,0 +1,1 @@
+"""Importers: files and databases of other systems become traces."""

@@ -1,0 +1,89 @@
+"""Audit logs that are wrong or have nothing; real ones are in tests/live/test_audit_import.py."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dovetail.cli.main import cli
+from dovetail.trace.model import Tasks
+from dovetail.trace.reader import load_trace
+from tests.record.objects import deployment, pod
+
+
+def line(
+    verb: str, obj: dict[str, object], *, plural: str = "deployments", second: int = 0, **more: object
+) -> str:
+    """Return a write of level RequestResponse."""
+    meta = obj["metadata"]
+    assert isinstance(meta, dict)
+    group = "apps" if plural == "deployments" else ""
+    reference = {"resource": plural, "apiGroup": group, "namespace": meta["namespace"], "name": meta["name"]}
+    event = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "auditID": f"id-{verb}-{second}",
+        "level": "RequestResponse",
+        "stage": "ResponseComplete",
+        "verb": verb,
+        "objectRef": {**reference, **more},
+        "responseStatus": {"code": 200},
+        "responseObject": obj,
+        "stageTimestamp": f"2026-03-02T08:00:{second:02}.000000Z",
+    }
+    return json.dumps(event) + "\n"
+
+
+def run(folder: Path, text: str) -> Result:
+    (folder / "audit.log").write_text(text)
+    arguments = ["trace", "import", "audit", str(folder / "audit.log"), "-o", str(folder / "t.zst")]
+    return CliRunner().invoke(cli, arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "audit.log the file is empty"),
+        ("hello\n", "audit.log:1 this is not an audit event: JSON is malformed"),
+        (line("update", deployment()) + '{"level": "Request"}\n', "audit.log:2 this is not an audit event"),
+        (line("get", deployment()), "the audit log has no successful write of a workload, pod or NodePool"),
+    ],
+)
+def test_a_log_without_demand_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+    result = run(tmp_path, text)
+
+    assert result.exit_code == 1
+    assert message in result.output
+    assert not (tmp_path / "t.zst").exists()
+
+
+def test_a_half_written_last_line_is_left_out_and_named(tmp_path: Path) -> None:
+    result = run(tmp_path, line("create", deployment()) + line("update", deployment(), second=1)[:90])
+
+    assert result.exit_code == 0, result.output
+    assert "audit.log:2 the last line is incomplete and was left out" in result.output
+
+
+def test_lines_of_several_api_servers_are_sorted_by_time(tmp_path: Path) -> None:
+    later = line("update", deployment(replicas=9), second=40)
+
+    run(tmp_path, later + line("create", deployment(replicas=2), second=3))
+
+    trace = load_trace(tmp_path / "t.zst")
+    assert [(type(event).__name__, event.t) for event in trace.events] == [("Set", 0), ("Scale", 37)]
+
+
+def test_the_pod_after_an_eviction_is_no_new_task(tmp_path: Path) -> None:
+    first, second = pod("etl-a", owner="etl"), pod("etl-b", owner="etl")
+
+    result = run(
+        tmp_path,
+        line("create", first, plural="pods")
+        + line("create", first, plural="pods", second=5, subresource="eviction")
+        + line("delete", first, plural="pods", second=6)
+        + line("create", second, plural="pods", second=7),
+    )
+
+    assert result.exit_code == 0, result.output
+    assert len([event for event in load_trace(tmp_path / "t.zst").events if isinstance(event, Tasks)]) == 1
