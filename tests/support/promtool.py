@@ -11,13 +11,22 @@ from tests.support.program_cache import cached
 
 def promtool() -> Path:
     """Return promtool; skip the test where it can not be had."""
-    program = shutil.which("promtool")
+    return _program("promtool")
+
+
+def prometheus() -> Path:
+    """Return the server; skip the test where it can not be had."""
+    return _program("prometheus")
+
+
+def _program(name: str) -> Path:
+    program = shutil.which(name)
     if program:
         return Path(program)
     try:
-        return cached("promtool", "debian", lambda target, scratch: _extract("promtool", target, scratch))
+        return cached(name, "debian", lambda target, scratch: _extract(name, target, scratch))
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"promtool is not installed, and Debian's package can not be downloaded: {error}")
+        pytest.skip(f"{name} is not installed, and Debian's package can not be downloaded: {error}")
 
 
 def _extract(name: str, target: Path, scratch: Path) -> None:

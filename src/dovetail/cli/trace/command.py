@@ -3,7 +3,7 @@
 import click
 
 from dovetail.cli.lazy_group import CommandGroup
-from dovetail.cli.trace.imports import import_audit, import_csv
+from dovetail.cli.trace.imports import import_audit, import_csv, import_prometheus
 from dovetail.cli.trace.show import show
 
 
@@ -20,3 +20,4 @@ def import_trace() -> None:
 trace.add_command(show)
 import_trace.add_command(import_audit)
 import_trace.add_command(import_csv)
+import_trace.add_command(import_prometheus)

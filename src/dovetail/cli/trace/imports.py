@@ -19,6 +19,7 @@ from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.record.importers.audit import AuditImport
 from dovetail.record.importers.audit_events import AuditReader
 from dovetail.record.importers.csv_tasks import read_tasks
+from dovetail.record.importers.prometheus import PrometheusImport, to_utc
 from dovetail.record.importers.task_columns import PRESETS, TaskColumns, parse_column
 from dovetail.trace.model import Event, Header
 from dovetail.trace.writer import TraceWriter
@@ -116,6 +117,42 @@ def import_audit(files: tuple[str, ...], output: Path) -> None:
         header, events = imported.play()
     for note in reader.notes:
         write_note(f"note: {note}")
+    write_trace(output, header, events)
+
+
+@click.command("prometheus", epilog=EXIT_CODES)
+@click.argument("url")
+@output_option
+@click.option("--start", type=Time(), required=True, metavar="TIME", help="Such as 2026-03-02T08:00:00Z.")
+@click.option("--end", type=Time(), required=True, metavar="TIME")
+@click.option(
+    "--step", type=click.IntRange(1, 3600), default=30, show_default=True, help="Resolution in seconds."
+)
+@click.option(
+    "--selector", default="", metavar="MATCHERS", help="""Further labels, such as 'cluster="prod"'."""
+)
+@click.option(
+    "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="A file with a bearer token."
+)
+def import_prometheus(
+    url: str, output: Path, start: datetime, end: datetime, step: int, selector: str, token_file: Path | None
+) -> None:
+    """Import the series of kube-state-metrics from the Prometheus at URL.
+
+    Replicas of Deployments and StatefulSets, requests of their pods, and pods of Jobs and bare pods
+    with their run times. Add NodePools with `-f` when the trace is replayed.
+    """
+    if end <= start:
+        raise click.UsageError("--end must be after --start.")
+    try:
+        token = token_file.read_text().strip() if token_file else ""
+    except OSError as error:
+        raise DovetailError(f"{token_file} cannot be read: {error.strerror}") from error
+    source = PrometheusImport(
+        url=url, start=to_utc(start), end=to_utc(end), step=step, selector=selector, token=token
+    )
+    with progress("Reading Prometheus"):
+        header, events = source.read()
     write_trace(output, header, events)
 
 
