@@ -80,7 +80,7 @@ def import_csv(
     start: datetime,
     duration: timedelta | None,
 ) -> None:
-    """Import a CSV task trace: one row per task, with its start, run time and requests.
+    """Import a CSV task trace: one row per task, with start, run time and requests.
 
     FILE may be gzip-compressed, or - for standard input. Rows need not be sorted.
     """

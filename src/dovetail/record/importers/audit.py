@@ -1,4 +1,4 @@
-"""Importer of Kubernetes audit logs: successful writes become the events of a trace.
+"""Importer of Kubernetes audit logs: successful writes become events.
 
 A log has only what was written while it was kept. Objects that were not written in that time
 are unknown. How much a write says depends on its level: RequestResponse has the whole object,
