@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.core.nodeclaim.lifecycle import LifecycleTimeouts
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.settings import (
@@ -99,6 +100,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     scheduling_settings: SchedulingSettings = SchedulingSettings()
     batch_settings: BatchSettings = BatchSettings()
     consolidation_settings: ConsolidationSettings = ConsolidationSettings()
+    consolidation_policy: Policy = DEFAULT_POLICY
     interruption_settings: InterruptionSettings = InterruptionSettings()
     lifecycle_timeouts: LifecycleTimeouts = LifecycleTimeouts()
     registration_hooks: tuple[RegistrationHook, ...] = ()

@@ -53,6 +53,8 @@ UNCONSOLIDATABLE: Final = EventReason(
 CONSOLIDATION_CANDIDATE: Final = EventReason("ConsolidationCandidate")
 CONSOLIDATION_APPROVED: Final = EventReason("ConsolidationApproved")
 CONSOLIDATION_REJECTED: Final = EventReason("ConsolidationRejected")
+CONSOLIDATION_POLICY_FAILED: Final = EventReason("ConsolidationPolicyFailed", is_warning=True)
+"""Not in Karpenter: a policy of ``dovetail run --policy`` failed."""
 DISRUPTION_LAUNCHING: Final = EventReason("DisruptionLaunching")
 DISRUPTION_WAITING_READINESS: Final = EventReason("DisruptionWaitingReadiness")
 DISRUPTION_TERMINATING: Final = EventReason("DisruptionTerminating")

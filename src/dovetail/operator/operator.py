@@ -22,6 +22,7 @@ from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.registry import controllers
 from dovetail.controllers.runtime.event_recorder import KubeEventRecorder
 from dovetail.controllers.runtime.manager import ControllerManager
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.host.clock import SystemClock
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
@@ -98,6 +99,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     batching: BatchSettings = BatchSettings()
     interruption: InterruptionSettings = InterruptionSettings()
     consolidation: ConsolidationSettings = ConsolidationSettings()
+    policy: Policy = DEFAULT_POLICY
+    """Finds and chooses the moves of consolidation."""
     leader_election: LeaderElectionSettings | None = LeaderElectionSettings()
     """None if there is only one replica."""
     gates: FeatureGates = FeatureGates()
@@ -303,6 +306,7 @@ class Operator:
             scheduling_settings=settings.scheduling,
             batch_settings=settings.batching,
             consolidation_settings=settings.consolidation,
+            consolidation_policy=settings.policy,
             interruption_settings=settings.interruption,
             cluster_ca_bundle=cloud.cluster_ca_bundle,
             namespace=settings.namespace,

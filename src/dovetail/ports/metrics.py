@@ -89,6 +89,12 @@ class ReasonLabels(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class PolicyLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """A consolidation policy, with its options."""
+
+    policy: str
+
+
 class CodeLabels(msgspec.Struct, frozen=True, kw_only=True):
     """Response of the API server."""
 
@@ -366,6 +372,16 @@ DISRUPTION_FAILED_VALIDATIONS: Final = Counter(
     "karpenter_voluntary_disruption_failed_validations_total",
     ConsolidationLabels,
     "Candidates that failed validation before their command started.",
+)
+CONSOLIDATION_POLICY_FAILURES: Final = Counter(
+    "dovetail_consolidation_policy_failures_total",
+    PolicyLabels,
+    "Calls of the consolidation policy that failed, so that every move was taken.",
+)
+CONSOLIDATION_POLICY_ENABLED: Final = Gauge(
+    "dovetail_consolidation_policy_enabled",
+    PolicyLabels,
+    "1 if the consolidation policy is in use, 0 if it is switched off after failures.",
 )
 DISRUPTION_QUEUE_FAILURES: Final = Counter(
     "karpenter_voluntary_disruption_queue_failures_total",

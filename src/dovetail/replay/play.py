@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.errors import DovetailError
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -40,6 +41,8 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     prices: PriceBook
     discounts: DiscountBook = NO_DISCOUNTS
     settings: ControllerSettings = ControllerSettings()
+    policy: Policy = DEFAULT_POLICY
+    """Finds and chooses the moves of consolidation; see ``policies.process.open_policy``."""
     described: tuple[str, ...] = ()
     """Settings as text, for the report."""
     manifests: tuple[Object, ...] = ()
@@ -139,6 +142,7 @@ class _Player:
             settings=settings.scheduling,
             gates=settings.gates,
             consolidation=settings.consolidation,
+            policy=options.policy,
             burstable=settings.burstable,
             region=region or ("" if self._start.recorded else _DEFAULT_REGION),
             seed=options.seed,

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.core.instancetypes.discounts import Discounts, billing_function
 from dovetail.core.instancetypes.offerings import NO_PRICE
@@ -82,6 +83,7 @@ class SimulatedCluster:
         discounts: DiscountBook = NO_DISCOUNTS,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
         consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
+        policy: Policy = DEFAULT_POLICY,
         fork: Fork | None = None,
         keep_events: bool = True,
     ) -> None:
@@ -99,6 +101,7 @@ class SimulatedCluster:
         self._burstable = burstable
         self._consolidation = consolidation
         self._keep_events = keep_events
+        self._policy = policy
         self.clock = VirtualClock(start=start)
         self.random = SeededRandomSource(scenario.seed)
         self.api = ApiServer(now=self.clock.now)
@@ -155,6 +158,7 @@ class SimulatedCluster:
         discounts: DiscountBook = NO_DISCOUNTS,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
         consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
+        policy: Policy = DEFAULT_POLICY,
         region: str = "",
         seed: int = 1,
         missing: Iterable[str] = (),
@@ -194,6 +198,7 @@ class SimulatedCluster:
             discounts=discounts,
             burstable=burstable,
             consolidation=consolidation,
+            policy=policy,
             fork=fork,
             keep_events=False,
         )
@@ -240,6 +245,7 @@ class SimulatedCluster:
             burstable=self._burstable,
             consolidation=self._consolidation,
             keep_events=self._keep_events,
+            policy=self._policy,
         )
 
     def _instance_exists(self, provider_id: str) -> bool | None:

@@ -6,6 +6,7 @@ from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.registry import controllers
 from dovetail.controllers.runtime.event_recorder import KubeEventRecorder
 from dovetail.controllers.runtime.manager import ControllerManager
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -53,6 +54,7 @@ class SimulatedOperator:
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
         consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
         keep_events: bool = True,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
         """Start the controllers; ``kube`` is a client of ``api``, maybe with checks.
 
@@ -101,6 +103,7 @@ class SimulatedOperator:
             consolidation_settings=msgspec.structs.replace(
                 consolidation, spot_to_spot=gates.SpotToSpotConsolidation
             ),
+            consolidation_policy=policy,
             feature_gates=gates,
         )
         self.manager = ControllerManager(controllers(context), context)

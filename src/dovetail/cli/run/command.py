@@ -16,6 +16,7 @@ from dovetail.cli.run.dashboard import DashboardSettings, dashboard_of_process
 from dovetail.cli.run.options import RunOptions, add_run_options
 from dovetail.cli.signals import stop_event
 from dovetail.codec.catalog.prices import read_prices
+from dovetail.core.disruption.policy import Policy
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
@@ -43,6 +44,7 @@ from dovetail.operator.cloud import CloudFactory
 from dovetail.operator.instance_type_refresh import CatalogSettings
 from dovetail.operator.leader import LeaderElectionSettings, get_default_lease_namespace
 from dovetail.operator.operator import Operator, OperatorSettings
+from dovetail.policies.process import open_policy
 
 
 @click.command(
@@ -72,7 +74,9 @@ def run(**arguments: Any) -> None:
     cloud_factory = _cloud_factory(options, access, catalog)
     log = LineLog(_print, clock=clock, level=options.log_level, form=options.log_format)
     try:
-        asyncio.run(_operate(options, access, cloud_factory, log))
+        with open_policy(options.policy) as policy:
+            settings = _operator_settings(options, policy)
+            asyncio.run(_operate(options, settings, access, cloud_factory, log))
     except InvalidInputError:
         raise
     except DovetailError as error:
@@ -150,7 +154,7 @@ def _prices(file: str | None) -> PriceBook | None:
     return None if file is None else read_prices(file, read_bytes(file))
 
 
-def _operator_settings(options: RunOptions) -> OperatorSettings:
+def _operator_settings(options: RunOptions, policy: Policy) -> OperatorSettings:
     return OperatorSettings(
         qps=options.kube_client_qps,
         burst=options.kube_client_burst,
@@ -175,6 +179,7 @@ def _operator_settings(options: RunOptions) -> OperatorSettings:
             min_saving=options.consolidation_min_saving,
             min_saving_per_pod=options.consolidation_min_saving_per_pod,
         ),
+        policy=policy,
         leader_election=_leader_election(options),
         gates=_gates(options),
         namespace=get_default_lease_namespace(os.environ),
@@ -193,7 +198,11 @@ def _leader_election(options: RunOptions) -> LeaderElectionSettings | None:
 
 
 async def _operate(
-    options: RunOptions, access: RestConfig, cloud_factory: CloudFactory, log: LineLog
+    options: RunOptions,
+    settings: OperatorSettings,
+    access: RestConfig,
+    cloud_factory: CloudFactory,
+    log: LineLog,
 ) -> None:
     stop = stop_event()
     asyncio.get_running_loop().set_default_executor(DetachedThreadPool())
@@ -216,7 +225,7 @@ async def _operate(
         operator = Operator(
             access,
             cloud_factory=cloud_factory,
-            settings=_operator_settings(options),
+            settings=settings,
             log=log,
             observability=observability,
             on_synced=on_synced,

@@ -21,6 +21,8 @@ from dovetail.cli.options.node_cost import (
     TOLERANCE,
     TOLERANCE_HELP,
 )
+from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR
+from dovetail.core.disruption.policy import DEFAULT_POLICY
 from dovetail.host.log_writer import FORMATS, LEVELS
 from dovetail.kube.leaderelection.lease import DEFAULT_TIMING
 from dovetail.kube.preflight import KARPENTER_LEASE
@@ -61,6 +63,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     consolidation_min_saving_per_pod: float
     balanced_threshold: float
     spot_to_spot_types: int
+    policy: str
     feature_gates: FeatureGates
     aws_feature_gates: FeatureGates
     kube_client_qps: float
@@ -191,6 +194,15 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
         click.IntRange(1),
         _CONSOLIDATION.min_spot_types,
         "Minimum number of cheaper types to replace a spot node by spot.",
+    ),
+    click.option(
+        "--policy",
+        envvar="CONSOLIDATION_POLICY",
+        show_envvar=True,
+        default=DEFAULT_POLICY.name,
+        show_default=True,
+        metavar=POLICY_METAVAR,
+        help=POLICY_HELP,
     ),
     _option("--feature-gates", default="", callback=lenient_gates, metavar="GATE=BOOL,...", help=GATES_HELP),
     _option(

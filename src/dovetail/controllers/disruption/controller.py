@@ -33,6 +33,7 @@ from dovetail.controllers.disruption.candidates import (
 )
 from dovetail.controllers.disruption.events import DisruptionEvents
 from dovetail.controllers.disruption.executor import CommandExecutor, DisruptionCause
+from dovetail.controllers.disruption.policy_guard import PolicyGuard
 from dovetail.controllers.disruption.savings import SavingsRecorder
 from dovetail.controllers.disruption.triggers import DisruptionTriggers
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
@@ -85,6 +86,7 @@ class DisruptionController(ControllerBase):
         self._finder = CandidateFinder(context, triggers=self.triggers, events=self._disruption_events)
         self._commands = CommandExecutor(context)
         self._savings = SavingsRecorder(context)
+        self._policy_guard = PolicyGuard(context)
         self._pending: dict[Method, _PendingValidation] = {}
         self._fruitless: dict[Method, tuple[object, Decision]] = {}
         """Method → input and result of its last evaluation, if that found no command."""
@@ -144,6 +146,7 @@ class DisruptionController(ControllerBase):
             limit_headroom=self._finder.get_limit_headroom(scan.candidates),
             settings=self._consolidation_settings,
             scheduling=self._scheduling_settings,
+            policy=self._policy_guard.get_policy(now),
         )
         decision = Decision()
         if any(allowed.values()):
@@ -192,12 +195,18 @@ class DisruptionController(ControllerBase):
                 return last[1]
         started = self._loop.now()
         decision = await self._executor.run(lambda: method.decide(full_input))
+        if decision.policy_failure:
+            self._policy_guard.record_failure(decision.policy_failure, full_input.candidates)
+        elif decision.policy_answered:
+            self._policy_guard.record_success()
         self._metrics.observe(
             DISRUPTION_EVALUATION_DURATION,
             (self._loop.now() - started).total_seconds(),
             EvaluationLabels(reason=method.reason.lower(), consolidation_type=method.consolidation_type(2)),
         )
-        if state is not None and not decision.commands:
+        # A plug-in that declined every move may decide otherwise at another time.
+        asked = decision.policy_answered or decision.policy_failure
+        if state is not None and not decision.commands and not asked:
             self._fruitless[method] = (state, decision)
         return decision
 

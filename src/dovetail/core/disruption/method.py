@@ -14,6 +14,7 @@ import msgspec
 from dovetail.core.disruption.candidates import Candidate, DisruptionClass, StateNode
 from dovetail.core.disruption.command import Command, KeepReason
 from dovetail.core.disruption.context import DisruptionContext
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
@@ -46,6 +47,8 @@ class MethodInput(msgspec.Struct, frozen=True, kw_only=True):
     """Static NodePool → nodes that ``limits.nodes`` allows beside the existing ones."""
     settings: ConsolidationSettings = ConsolidationSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
+    policy: Policy = DEFAULT_POLICY
+    """Finds and chooses the moves of consolidation."""
 
     @property
     def required_context(self) -> DisruptionContext:
@@ -62,6 +65,10 @@ class Decision(msgspec.Struct, frozen=True):
     """To be started in this order."""
     over_budget: tuple[Candidate, ...] = ()
     keep_reasons: tuple[KeepReason, ...] = ()
+    policy_failure: str = ""
+    """Why the plug-in did not choose the commands; empty: it did, or was not asked."""
+    policy_answered: bool = False
+    """A plug-in was asked and answered."""
 
 
 class ValidationFailure(msgspec.Struct, frozen=True):

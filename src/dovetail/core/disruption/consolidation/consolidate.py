@@ -38,6 +38,10 @@ class ConsolidationResult(msgspec.Struct, frozen=True):
     commands: tuple[Command, ...] = ()
     """Each assumes those before it, so that any prefix is valid."""
     keep_reasons: tuple[KeepReason, ...] = ()
+    policy_failure: str = ""
+    """Why the plug-in did not choose; then the commands are those of the search."""
+    policy_answered: bool = False
+    """A plug-in was asked and answered."""
 
 
 def consolidate(
@@ -74,17 +78,11 @@ class _PassPlanner:
         self._settings = settings
         self._scheduling = scheduling
         self._deferral = _Deferral(context, scheduling)
-        self._totals = _compute_balanced_totals(context)
+        self._totals = compute_balanced_totals(context)
 
     def plan(self) -> ConsolidationResult:
         simulation = SchedulingSimulation(self._context, self._scheduling)
-        candidates: list[Candidate] = []
-        deleting: list[KeepReason] = []
-        for candidate in self._context.candidates:
-            if candidate.name in simulation.node_indexes:
-                candidates.append(candidate)
-            else:
-                deleting.append(_keep_deleting(candidate))
+        candidates, deleting = split_deleting(simulation)
         pod_values = PodValues(simulation)
         first = self._create_pass(simulation, candidates)
         first.select_single_nodes()
@@ -136,7 +134,7 @@ def _get_saving(commands: Iterable[Command]) -> float:
     return sum(command.saving for command in commands)
 
 
-def _compute_balanced_totals(context: DisruptionContext) -> dict[str, PoolTotals]:
+def compute_balanced_totals(context: DisruptionContext) -> dict[str, PoolTotals]:
     """Return the totals of NodePools with policy Balanced; others need none."""
     balanced = [
         candidate
@@ -146,15 +144,24 @@ def _compute_balanced_totals(context: DisruptionContext) -> dict[str, PoolTotals
     return compute_pool_totals(balanced, context.snapshot)
 
 
-def _keep_deleting(candidate: Candidate) -> KeepReason:
-    message = "it is already being deleted"
-    return KeepReason(
-        node=candidate.name,
-        price=candidate.price,
-        node_cost=candidate.node_cost,
-        code="spared",
-        message=message,
-    )
+def split_deleting(simulation: SchedulingSimulation) -> tuple[list[Candidate], list[KeepReason]]:
+    """Return the candidates that are not being deleted, and the keep reasons of the others."""
+    candidates: list[Candidate] = []
+    deleting: list[KeepReason] = []
+    for candidate in simulation.context.candidates:
+        if candidate.name in simulation.node_indexes:
+            candidates.append(candidate)
+        else:
+            deleting.append(
+                KeepReason(
+                    node=candidate.name,
+                    price=candidate.price,
+                    node_cost=candidate.node_cost,
+                    code="spared",
+                    message="it is already being deleted",
+                )
+            )
+    return candidates, deleting
 
 
 class _Deferral:

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.core.disruption.candidates import DisruptionClass, StateNode, is_empty
-from dovetail.core.disruption.consolidation.consolidate import consolidate
 from dovetail.core.disruption.consolidation.fleet_replacement import is_young
+from dovetail.core.disruption.consolidation.policy_choice import consolidate_by_policy
 from dovetail.core.disruption.consolidation.validation import validate_commands
 from dovetail.core.disruption.context import DisruptionContext, get_unconsolidatable_reason
 from dovetail.core.disruption.method import (
@@ -42,15 +42,12 @@ def check_eligibility(state_node: StateNode, pool: NodePool | None, _: datetime)
 
 def decide(inputs: MethodInput) -> Decision:
     """Evaluate all candidates together; the commands of one decision fit together."""
-    result = consolidate(
-        inputs.required_context,
-        inputs.allowed_disruptions,
-        settings=inputs.settings,
-        scheduling=inputs.scheduling,
-    )
+    result = consolidate_by_policy(inputs)
     over_budget = {reason.node for reason in result.keep_reasons if reason.code == "budget"}
     candidates = tuple(candidate for candidate in inputs.candidates if candidate.name in over_budget)
-    return Decision(result.commands, candidates, result.keep_reasons)
+    return Decision(
+        result.commands, candidates, result.keep_reasons, result.policy_failure, result.policy_answered
+    )
 
 
 def get_time_state(context: DisruptionContext) -> Hashable:
