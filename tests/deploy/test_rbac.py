@@ -6,7 +6,9 @@ import pytest
 
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model.savings import LEDGER_CONFIG_MAP
+from dovetail.ports.api_resources import EVENTS
 from dovetail.ports.kube_client import KubeClient
+from dovetail.record.fields import RECORDED
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.checks.invariants import CheckedKubeClient, Invariants
 from dovetail.simulator.cluster import SimulatedCluster
@@ -14,7 +16,14 @@ from dovetail.simulator.scenario_runner import ScenarioRunner
 from tests.cli.demos import bundled
 from tests.support.helm.charts import only, rendered
 from tests.support.kube.permission_recorder import PermissionRecorder
-from tests.support.kube.permissions import ALL_FEATURE_GATES, Permission, granted, requested, watched
+from tests.support.kube.permissions import (
+    ALL_FEATURE_GATES,
+    Permission,
+    granted,
+    permission,
+    requested,
+    watched,
+)
 
 pytestmark = pytest.mark.slow
 ALL_GATES = {
@@ -67,6 +76,22 @@ def test_every_request_of_a_simulated_cluster_is_allowed(name: str) -> None:
 
     assert done - granted(rules(rendered())) == set()
     assert Permission("karpenter.sh", "nodeclaims", "create") in done
+
+
+def test_the_recorder_may_list_and_watch_what_it_records_and_nothing_else() -> None:
+    role = only(rendered(recorder={"enabled": True}), "ClusterRole", "dovetail-recorder")
+
+    recorded = {permission(resource, verb) for resource in RECORDED for verb in ("list", "watch")}
+    assert granted(role["rules"]) == recorded | {permission(EVENTS, "list")}
+
+
+def test_the_recorder_is_off_by_default_and_selected_by_nothing_of_the_controller() -> None:
+    objects = rendered(recorder={"enabled": True})
+
+    assert not [obj for obj in rendered() if obj["metadata"]["name"].endswith("-recorder")]
+    labels = only(objects, "Deployment", "dovetail-recorder")["spec"]["template"]["metadata"]["labels"]
+    selector = only(objects, "Deployment", "dovetail")["spec"]["selector"]["matchLabels"]
+    assert not selector.items() <= labels.items()
 
 
 def test_secrets_cannot_be_read_and_workloads_cannot_be_written() -> None:
