@@ -19,6 +19,9 @@ _PATHS = {
     )
     for definition in DEFINITIONS
 }
+_PARALLEL = 8
+_QPS = 10_000.0
+"""Above what the API server can do: thousands of objects are sent."""
 _DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
@@ -28,11 +31,16 @@ def admission_errors(cluster: Cluster, objects: Sequence[dict[str, Any]]) -> lis
 
 
 async def _admission_errors(cluster: Cluster, objects: Sequence[dict[str, Any]]) -> list[str]:
-    connection = Connection(
-        cluster.access(), rate_limiter=RateLimiter(clock=SystemClock().seconds), user_agent="tests"
-    )
+    limiter = RateLimiter(clock=SystemClock().seconds, qps=_QPS)
+    connection = Connection(cluster.access(), rate_limiter=limiter, user_agent="tests")
+    slots = asyncio.Semaphore(_PARALLEL)
+
+    async def create(obj: dict[str, Any]) -> str:
+        async with slots:
+            return await _admission_error(connection, obj)
+
     try:
-        return [await _admission_error(connection, obj) for obj in objects]
+        return await asyncio.gather(*map(create, objects))
     finally:
         await connection.close()
 

@@ -11,6 +11,10 @@ from typing import Any
 from dovetail.host.clock import SystemClock
 from dovetail.kube.auth.kubeconfig import RestConfig, from_kubeconfig
 
+_MIN_PAUSE, _MAX_PAUSE = 0.1, 1.0
+"""Seconds between two checks of a condition."""
+_PAUSE_RATIO = 3
+"""Pause over the time that a check takes."""
 _KUBECTL = Path(sys.executable).parent / "kubectl"
 
 
@@ -60,9 +64,17 @@ class Cluster:
 
 
 def wait_for(what: str, condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
-    """Poll until a condition is true; raise AssertionError naming it on timeout."""
+    """Poll until a condition is true; raise AssertionError naming it on timeout.
+
+    A condition that starts kubectl or reads thousands of objects is checked less often: it takes
+    the CPU from the processes that it waits for.
+    """
     clock = SystemClock()
     deadline = clock.seconds() + seconds
-    while not condition():
-        assert clock.seconds() < deadline, f"not true after {seconds:g} s: {what}"
-        clock.sleep(0.1)
+    while True:
+        began = clock.seconds()
+        if condition():
+            return
+        now = clock.seconds()
+        assert now < deadline, f"not true after {seconds:g} s: {what}"
+        clock.sleep(min(_MAX_PAUSE, max(_MIN_PAUSE, _PAUSE_RATIO * (now - began))))

@@ -14,7 +14,7 @@ _SLOWEST = (
     "test_recovery.py",
     "test_crds.py",
 )
-"""Minutes each. Of two processes, one would still run such a file when the other has ended."""
+"""Minutes each. One process would still run such a file when the others have ended."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

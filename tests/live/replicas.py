@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.host.clock import SystemClock
 from dovetail.operator.virtual.client import AccountClient
 from dovetail.simulator.ec2.billing import LaunchRecord
@@ -122,7 +123,8 @@ class Installation:
         return endpoint
 
     def start(self) -> None:
-        install_crds(self.cluster)
+        if not self._has_crds():
+            install_crds(self.cluster)
         self.cluster.apply(NODE_CLASS, a_pool())
         self.account.start()
         wait_for("the virtual account is served", self._is_served)
@@ -198,7 +200,8 @@ class Installation:
 
     def clear(self) -> None:
         """Delete all Deployments, NodeClaims and nodes, and stop the replicas."""
-        self.cluster.kubectl("delete", "deployment", "--all", "-n", "default")
+        # With their pods: a pod that outlives its node gets another one.
+        self.cluster.kubectl("delete", "deployment", "--all", "-n", "default", "--cascade=foreground")
         self.cluster.kubectl("delete", "nodeclaims,nodes", "--all", "--wait=false")
         wait_for("no NodeClaim or node is left", lambda: not (self.claims() or self.nodes()), seconds=120)
         for replica in self.replicas:
@@ -206,6 +209,13 @@ class Installation:
 
     def tails(self) -> str:
         return "\n".join(process.tail() for process in (*self.replicas, self.account))
+
+    def _has_crds(self) -> bool:
+        """Return True if an earlier installation of this test run has left the CRDs."""
+        served = self.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+        return {f"{each.plural}.{each.group}" for each in DEFINITIONS} <= {
+            definition["metadata"]["name"] for definition in served
+        }
 
     def _is_served(self) -> bool:
         self.account.check()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.live.chaos.api import PODS
 from tests.live.cluster import wait_for
 from tests.live.control_plane import ControlPlane
 from tests.live.replicas import Installation, a_deployment, a_pool, run_installation
@@ -90,7 +91,7 @@ def settle(installation: Installation, *, seconds: float = 240.0) -> None:
     state: list[Any] = [None, time.monotonic()]
 
     def is_quiet() -> bool:
-        pods = installation.cluster.read("pods", "-n", "default")
+        pods = installation.get(PODS)["items"]
         current = (
             sorted(node["metadata"]["name"] for node in installation.nodes()),
             sorted((pod["metadata"]["name"], pod["spec"].get("nodeName", "")) for pod in pods),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.live.chaos.api import PODS
 from tests.live.cluster import wait_for
 from tests.live.control_plane import ControlPlane
 from tests.live.mixed_workloads import STORAGE_CLASS, MixedWorkloads, node_pools
@@ -26,8 +27,8 @@ def installation(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Instal
         yield installation
 
 
-def list_pods(installation: Installation) -> list[dict[str, Any]]:
-    pods: list[dict[str, Any]] = installation.cluster.read("pods", "-n", "default")
+def list_pods(installation: Installation, query: str = "") -> list[dict[str, Any]]:
+    pods: list[dict[str, Any]] = installation.get(PODS + query)["items"]
     return pods
 
 
@@ -35,10 +36,17 @@ def unbound_pods(installation: Installation) -> list[str]:
     """Return the pods without a node, with kube-scheduler's messages."""
     return [
         f"{pod['metadata']['name']}: {condition.get('message', '')}"
-        for pod in list_pods(installation)
-        if not pod["spec"].get("nodeName")
+        for pod in list_pods(installation, "?fieldSelector=spec.nodeName%3D")
         for condition in pod["status"].get("conditions") or [{}]
     ]
+
+
+def count_unschedulable(installation: Installation) -> int:
+    """Count the pods that kube-scheduler has marked: only these are planned."""
+    return sum(
+        any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ()))
+        for pod in list_pods(installation)
+    )
 
 
 def node_names(installation: Installation) -> set[str]:
@@ -58,7 +66,7 @@ def test_all_pods_of_500_mixed_deployments_are_bound_and_every_node_is_used(
     installation.cluster.apply(STORAGE_CLASS, *node_pools())
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": workloads})
     installation.cluster.kubectl("create", "--validate=false", "-f", "-", stdin=text)
-    wait_for("all pods are pending", lambda: len(unbound_pods(installation)) == count, seconds=TIMEOUT)
+    wait_for("all pods are marked", lambda: count_unschedulable(installation) == count, seconds=TIMEOUT)
 
     # A single replica needs no lease, which a busy host could fail to renew in time.
     replica = installation.start_replica("--disable-leader-election")

@@ -269,6 +269,16 @@ def test_what_cannot_be_shown_is_said_above_the_nodes() -> None:
     assert "what to do: grant list on nodeclaims" in listed
 
 
+def test_a_long_name_of_the_cluster_keeps_its_end_and_takes_one_line() -> None:
+    cluster = ClusterInfo(name="arn:aws:eks:us-east-1:123456789012:cluster/production", source="live")
+
+    first, second, *_ = press(view_of(node("ip-1"), cluster=cluster)).splitlines()
+
+    assert "/production (live)" in first
+    assert first.rstrip().endswith("UTC")
+    assert "1 node" in second
+
+
 def test_a_cluster_without_nodes_is_shown() -> None:
     assert "There are no nodes." in press(view_of())
 

@@ -45,6 +45,8 @@ _ADVICE: Final = {
     "more-nodes": "A larger difference in price, or a lower --node-cost of the controller.",
 }
 """Change that would let a node go, by code of the keep reason."""
+_MAX_NAME: Final = 24
+"""Characters of a cluster's name that fit beside source, region and time in 80 columns."""
 
 
 def summarize(view: View, status: SourceStatus, *, bars: bool = True) -> list[Text]:
@@ -55,7 +57,11 @@ def summarize(view: View, status: SourceStatus, *, bars: bool = True) -> list[Te
 def _title(view: View, status: SourceStatus) -> Text:
     cluster = view.cluster
     about = ", ".join(filter(None, [cluster.source, cluster.region, cluster.autoscaler]))
-    line = Text.assemble((cluster.name or "cluster", "bold"), f" ({about})  {view.at:%Y-%m-%d %H:%M:%S} UTC")
+    name = cluster.name or "cluster"
+    if len(name) > _MAX_NAME:
+        # The end of a path, an address or an ARN is what differs.
+        name = "…" + name[1 - _MAX_NAME :]
+    line = Text.assemble((name, "bold"), f" ({about})  {view.at:%Y-%m-%d %H:%M:%S} UTC")
     if status.stale:
         since = f" for {format_age(status.since, view.at)}" if status.since else ""
         line.append(f"  STALE{since}: {status.reason}", "bold red")

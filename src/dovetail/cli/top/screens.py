@@ -60,7 +60,7 @@ HELP: Final = """\
 [b]CPU, MEMORY[/b]  requests of pods as a share of what is allocatable; not the use
 [b]bound, gap[/b]   no fleet for the requests of all pods is cheaper than the bound
 [b]blocked[/b]      what could be saved without the blockers
-[b]WHY[/b]          the code of dovetail explain, and the reason; "goes" is disrupted next
+[b]WHY[/b]          the code of dovetail explain, and the reason; "goes": goes next
 [b]$/HOUR[/b]       of a decision: the real saving; with "?" the expected one
 """
 
