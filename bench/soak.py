@@ -22,6 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--days", type=float, default=30, help="simulated days (default: 30)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the run (default: 1)")
+    parser.add_argument(
+        "--load", type=float, default=1.0, help="share of the usual pods; 0.2 or more (default: 1)"
+    )
     options = parser.parse_args(arguments)
     reduce_collections()  # As in every command.
     started = time.process_time()
@@ -29,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     def progress(text: str) -> None:
         print(f"{time.process_time() - started:.0f} s CPU, {text}", file=sys.stderr, flush=True)
 
-    report = run_soak(timedelta(days=options.days), seed=options.seed, progress=progress)
+    report = run_soak(timedelta(days=options.days), seed=options.seed, load=options.load, progress=progress)
     figures = {**msgspec.to_builtins(report), "cpu_seconds": round(time.process_time() - started, 1)}
     print(json.dumps(figures, indent=2))
     return 1 if report.violations else 0

@@ -30,6 +30,27 @@ class DecodeCache(Protocol):
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
 
 
+class BoundedCache(dict[Any, Any]):
+    """DecodeCache that is emptied when it is full.
+
+    For objects that come and go, such as DaemonSet pods: the spec of each names its node.
+    """
+
+    def __init__(self, max_entries: int = 2000) -> None:
+        super().__init__()
+        self._max_entries = max_entries
+
+    def __setitem__(self, key: Any, value: Any, /) -> None:
+        if len(self) >= self._max_entries:
+            self.clear()
+        super().__setitem__(key, value)
+
+    def setdefault(self, key: Any, value: Any = None, /) -> Any:
+        if key not in self:
+            self[key] = value
+        return self[key]
+
+
 class DecodeContext:
     """Errors of one object, decoding mode, and a cache shared by many objects."""
 

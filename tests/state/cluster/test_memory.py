@@ -6,7 +6,7 @@ import sys
 from typing import Any
 from weakref import ref
 
-from dovetail.ports.api_resources import NODE_POOLS, PODS, Resource
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, PODS, Resource
 from dovetail.state.cluster.cache import ClusterCache
 from tests.support.kube.hostile_objects import hostile_nodepools, hostile_pods
 
@@ -38,7 +38,38 @@ def test_cache_keeps_nothing_of_deleted_pods_and_nodepools() -> None:
     kept = sys.getallocatedblocks() - before
 
     assert added > 100_000
-    assert kept < 20_000  # Requirements of NodePools and NodeClaims stay cached.
+    assert kept < 2_000
+
+
+def test_requirements_are_shared_by_nodeclaims_and_freed_with_the_last() -> None:
+    """Each list names the instance types of its time, up to hundreds."""
+    cache = ClusterCache()
+    replace(cache, NODE_CLAIMS, [a_claim("first", "m5.large"), a_claim("second", "m5.large")], version=1)
+    first, second = (claim.requirements for claim in cache.stores[NODE_CLAIMS].values())
+    is_shared = first[0] is second[0]
+    requirement = ref(first[0])
+    del first, second
+
+    replace(cache, NODE_CLAIMS, [a_claim("second", "m5.large")], version=2)
+    is_kept = requirement() is not None
+    replace(cache, NODE_CLAIMS, [a_claim("second", "c5.large")], version=3)
+
+    assert is_shared
+    assert is_kept
+    assert requirement() is None
+    (other,) = cache.stores[NODE_CLAIMS].values()
+    assert other.requirements[0].values == ("c5.large",)
+
+
+def a_claim(name: str, instance_type: str) -> Object:
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]}
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": name},
+        "spec": {"requirements": [requirement], "nodeClassRef": reference},
+    }
 
 
 def test_pods_share_their_spec_and_its_parts_while_one_of_them_exists() -> None:

@@ -34,12 +34,19 @@ class SoakEvents:
     """Chooses and performs events; everything follows from the seed."""
 
     def __init__(
-        self, cluster: SimulatedCluster, injector: ApiErrorInjector, time: UndisturbedTime, seed: int
+        self,
+        cluster: SimulatedCluster,
+        injector: ApiErrorInjector,
+        time: UndisturbedTime,
+        *,
+        seed: int,
+        load: float = 1.0,
     ) -> None:
         self._cluster = cluster
         self._api_errors = injector
         self._time = time
         self._random = SeededRandomSource(seed)
+        self._load = load
         self._began = cluster.clock.now()
         self._jobs = 0
         self._is_down = False
@@ -94,9 +101,9 @@ class SoakEvents:
 
     def _scale_service(self) -> None:
         service = self._choose(SERVICES)
-        noise = 0.8 + 0.4 * self._random.random()
+        share = self._load * (0.8 + 0.4 * self._random.random())
         load = daily_load(self._time.now())
-        self._scale(service.name, round((service.low + (service.high - service.low) * load) * noise))
+        self._scale(service.name, round((service.low + (service.high - service.low) * load) * share))
 
     def _scale_batch(self) -> None:
         # Sixteen pods exceed the limits of their NodePool.

@@ -1,5 +1,6 @@
 """Objects of a soak: four NodePools, services, a database, batch work and jobs."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -32,8 +33,12 @@ SERVICES = (
 )
 
 
-def soak_objects() -> tuple[dict[str, Any], ...]:
-    """Return all objects, in the order in which they are applied."""
+def soak_objects(*, load: float = 1.0) -> tuple[dict[str, Any], ...]:
+    """Return all objects, in the order in which they are applied.
+
+    With ``load``, services have that share of their replicas.
+    """
+    replicas = {service.name: max(1, round(service.low * load)) for service in SERVICES}
     return (
         _NODE_CLASS,
         _pool("general", capacity_types=["spot", "on-demand"], consolidate_after="15m"),
@@ -41,9 +46,9 @@ def soak_objects() -> tuple[dict[str, Any], ...]:
         _pool(BATCH_POOL, tainted=True, policy="WhenEmpty", limits={"cpu": str(BATCH_LIMIT_CPUS)}),
         static_pool(2),
         _DAEMON_SET,
-        *_service("web", cpu="900m", memory="1Gi", budget={"minAvailable": "80%"}, spread="zone"),
-        *_service("api", cpu="1400m", memory="2Gi", budget={"maxUnavailable": "20%"}),
-        *_service("cache", cpu="600m", memory="3Gi", budget={"maxUnavailable": 1}, apart=True),
+        *_service("web", replicas, cpu="900m", memory="1Gi", budget={"minAvailable": "80%"}, spread="zone"),
+        *_service("api", replicas, cpu="1400m", memory="2Gi", budget={"maxUnavailable": "20%"}),
+        *_service("cache", replicas, cpu="600m", memory="3Gi", budget={"maxUnavailable": 1}, apart=True),
         *_DATABASE,
         _deployment(
             BATCH_POOL,
@@ -133,7 +138,14 @@ def _pod_spec(*, cpu: str, memory: str, pool: str = "general", **more: Any) -> d
 
 
 def _service(
-    name: str, *, cpu: str, memory: str, budget: dict[str, Any], spread: str = "", apart: bool = False
+    name: str,
+    replicas: Mapping[str, int],
+    *,
+    cpu: str,
+    memory: str,
+    budget: dict[str, Any],
+    spread: str = "",
+    apart: bool = False,
 ) -> list[dict[str, Any]]:
     labels = {"matchLabels": {"app": name}}
     spec = _pod_spec(cpu=cpu, memory=memory)
@@ -149,8 +161,7 @@ def _service(
     if apart:
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": labels}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    replicas = next(service.low for service in SERVICES if service.name == name)
-    return [_budget(name, budget), _deployment(name, spec, replicas=replicas)]
+    return [_budget(name, budget), _deployment(name, spec, replicas=replicas[name])]
 
 
 def _budget(name: str, budget: dict[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ class SoakReport(msgspec.Struct, kw_only=True):
 
     simulated_days: float
     seed: int
+    load: float
     events: dict[str, int]
     api_errors: dict[str, int]
     launches: int
@@ -79,17 +80,21 @@ class SoakReport(msgspec.Struct, kw_only=True):
 
 
 def run_soak(
-    duration: timedelta, *, seed: int = 1, progress: Callable[[str], None] = lambda _: None
+    duration: timedelta, *, seed: int = 1, load: float = 1.0, progress: Callable[[str], None] = lambda _: None
 ) -> SoakReport:
-    """Run and check everything; ``violations`` of the report must be empty."""
+    """Run and check everything; ``violations`` of the report must be empty.
+
+    With a ``load`` below 1, services are smaller, and fewer nodes take less time.
+    """
     injector = ApiErrorInjector(SeededRandomSource(seed + 1))
-    cluster = _build_cluster(seed, injector)
+    cluster = _build_cluster(seed, injector, load)
     clock, began = cluster.clock, cluster.clock.now()
     time = UndisturbedTime(clock)
     checks = SoakChecks(cluster, time)
-    events = SoakEvents(cluster, injector, time, seed)
+    events = SoakEvents(cluster, injector, time, seed=seed, load=load)
     end = began + duration
     samples: list[MemorySample] = []
+    reported = 0
     next_event, next_check, next_sample = began + timedelta(minutes=20), began, began
     while clock.now() < end:
         clock.run(until=min(end, next_event, next_check, next_sample))
@@ -99,6 +104,9 @@ def run_soak(
             clock.run(until=now)
             next_event = now + events.next_pause()
         checks.check()
+        for violation in checks.violations[reported:]:
+            progress(f"violation: {violation}")
+        reported = len(checks.violations)
         if now >= next_check:
             next_check = now + _CHECK_INTERVAL
         if now >= next_sample:
@@ -116,6 +124,7 @@ def run_soak(
     return SoakReport(
         simulated_days=duration / timedelta(days=1),
         seed=seed,
+        load=load,
         events=dict(sorted(events.counts.items())),
         api_errors=dict(sorted(injector.injected.items())),
         launches=len(cluster.ec2.billing.launches),
@@ -131,13 +140,13 @@ def run_soak(
     )
 
 
-def _build_cluster(seed: int, injector: ApiErrorInjector) -> SimulatedCluster:
+def _build_cluster(seed: int, injector: ApiErrorInjector, load: float) -> SimulatedCluster:
     scenario = Scenario(
         name="soak",
         about="Days of churn, faults and restarts.",
         seed=seed,
         node_group=ManagedNodeGroup(count=1, instance_type="t3.medium"),
-        objects=soak_objects(),
+        objects=soak_objects(load=load),
         cloud=CloudLatencies(boot_jitter=timedelta(seconds=20)),
         kubelet=KubeletLatencies(jitter=0.3),
     )

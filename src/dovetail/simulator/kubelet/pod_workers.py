@@ -6,7 +6,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
-from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.fields import BoundedCache, DecodeContext, Field
 from dovetail.codec.kube.pod_specs import decode_pod_spec
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.resources import CPU, Resources
@@ -39,7 +39,7 @@ class PodWorkers:
         self._clock = clock
         self._sampler = sampler
         self._addresses = count(1)
-        self._decode_cache: dict[Any, Any] = {}
+        self._decode_cache = BoundedCache()
 
     def sync(self, kubelet: Kubelet, observed: Object) -> None:
         """Take the next step for a pod that is bound to a node."""

@@ -1,10 +1,10 @@
 """Pod classes: pods equal to the scheduler, decoded and counted together."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.fields import BoundedCache, DecodeContext, Field
 from dovetail.codec.kube.pod_specs import decode_pod_spec
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.pod import NodeSelectorTerm, PodSpec
@@ -13,8 +13,6 @@ from dovetail.model.kube.resources import CPU, MEMORY
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 
 _NAME_FIELD: Final = "metadata.name"
-_MAX_CACHED_SPECS: Final = 100_000
-"""Number of decoded specs to cache; the cache is cleared when it is full."""
 _DEFAULT_CPU: Final = 100  # millicores
 _DEFAULT_MEMORY: Final = 200 << 20  # bytes
 """Requests assumed for scoring when a container has none, as in kube-scheduler."""
@@ -57,12 +55,10 @@ class PodClassifier:
     """Assigns pods to classes; equal pods get the same class object."""
 
     def __init__(self) -> None:
-        self._decode_cache: dict[Any, Any] = {}
+        self._decode_cache = BoundedCache()
         self._classes: dict[tuple[str, FrozenDict[str, str], PodSpec], PodClass] = {}
 
     def classify(self, pod: Object) -> ClassifiedPod:
-        if len(self._decode_cache) > _MAX_CACHED_SPECS:
-            self._decode_cache.clear()
         meta = pod["metadata"]
         labels = FrozenDict(meta["labels"]) if "labels" in meta else EMPTY
         root = Field(pod, DecodeContext(strict=False, cache=self._decode_cache))

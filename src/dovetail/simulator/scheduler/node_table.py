@@ -5,13 +5,13 @@ A slot is reused when its node is deleted. Other modules keep a number per node 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.fields import BoundedCache, DecodeContext, Field
 from dovetail.codec.kube.requirements import decode_taints
 from dovetail.codec.quantities import decode_resources
 from dovetail.model.kube.taints import Taint
@@ -84,7 +84,7 @@ class NodeTable:
         self._changed_slots: list[int] = []
         self._dropped_changes = 0
         self._ranks: Ints | None = None
-        self._decode_cache: dict[Any, Any] = {}
+        self._decode_cache = BoundedCache()
 
     def column(self, empty: int = 0) -> NodeColumn:
         """Return a new column that grows with the table."""

@@ -99,7 +99,7 @@ def cached_resources(gates: FeatureGates) -> Iterator[Resource]:
 
 
 _MAX_REQUIREMENTS: Final = 10_000
-"""Maximum number of cached values that cannot be referenced weakly: requirements of NodeClaims."""
+"""Maximum number of lists of requirements whose parts are known, including those that are gone."""
 
 
 class SharedValues:
@@ -112,7 +112,8 @@ class SharedValues:
     def __init__(self) -> None:
         self._interned: WeakKeyDictionary[Any, ReferenceType[Any]] = WeakKeyDictionary()
         self._decoded: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-        self._requirements: dict[Any, Any] = {}
+        self._requirements: dict[Any, tuple[ReferenceType[Any], ...]] = {}
+        """Digest of a list of requirements → its parts: a tuple cannot be referenced weakly."""
 
     def __len__(self) -> int:
         return len(self._interned) + len(self._decoded) + len(self._requirements)
@@ -120,7 +121,13 @@ class SharedValues:
     def get(self, key: Any) -> Any:
         """Return the decoded value of a key, or None."""
         value = self._decoded.get(key)
-        return self._requirements.get(key) if value is None else value
+        if value is not None:
+            return value
+        references = self._requirements.get(key)
+        if references is None:
+            return None
+        parts = tuple(reference() for reference in references)
+        return None if any(part is None for part in parts) else parts
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Keep a decoded value."""
@@ -129,7 +136,7 @@ class SharedValues:
             return
         if len(self._requirements) >= _MAX_REQUIREMENTS:
             self._requirements.clear()
-        self._requirements[key] = value
+        self._requirements[key] = tuple(ref(part) for part in value)
 
     def setdefault(self, value: Any, _: Any) -> Any:
         """Return the value that equals ``value``, which is kept if there is none."""
