@@ -1,9 +1,12 @@
 """Pods with complex specs: planned on their own, within a number of steps, after all others."""
 
+from itertools import compress, islice, product
+
 import pytest
 from msgspec.structs import replace
 
 from dovetail.core.scheduling.arrays import claim_states
+from dovetail.core.scheduling.constraints.topology import MAX_RUNNING_RULES
 from dovetail.core.scheduling.placement_order import place_in_order
 from dovetail.core.scheduling.pods.equivalence import classify
 from dovetail.core.scheduling.problem import Problem
@@ -17,7 +20,9 @@ from dovetail.core.scheduling.work import (
 )
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.pod import HostPort, Pod
+from dovetail.model.kube.pod import HostPort, Pod, PodAffinityTerm
+from dovetail.model.kube.requirements import Operator, RequirementSpec
+from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.kube.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim
 from dovetail.model.plan import Constraint
 from dovetail.model.settings import CLASS_STEPS, SchedulingSettings
@@ -397,6 +402,36 @@ def test_anti_affinity_terms_of_running_pods_take_no_memory_per_node() -> None:
     rules = [rule for group in problem.topology.groups for rule in group.rules]
     assert len(rules) == 1
     assert node_of(plan, "web") not in {node.name for node in nodes}
+    assert node_of(plan, "other") in {node.name for node in nodes}
+
+
+def test_many_different_anti_affinity_terms_of_running_pods_share_a_rule() -> None:
+    """Each rule has a number for every node: terms times nodes must not exhaust memory."""
+    apps = [f"app-{number}" for number in range(11)]
+    selections = (list(compress(apps, bits)) for bits in product((False, True), repeat=len(apps)))
+    terms = (
+        PodAffinityTerm(
+            label_keys.HOSTNAME,
+            LabelSelector(expressions=(RequirementSpec("app", Operator.IN, tuple(selected)),)),
+        )
+        for selected in selections
+        if selected
+    )
+    nodes = [
+        a_node(f"node-{number}", pool="default", pods=[a_pod(f"apart-{number}", anti_affinity=chosen)])
+        for number in range(60)
+        if (chosen := list(islice(terms, 25)))
+    ]
+    selected_pods = [a_pod(app, labels={"app": app}) for app in apps]
+    snapshot = cluster([*selected_pods, a_pod("other")], nodes=nodes)
+    classes = classify(snapshot.pending_pods, frozenset({"app"}))
+
+    problem = Problem(snapshot, SchedulingSettings(), classes, frozenset())
+    plan = checked(snapshot)
+
+    rules = [rule for group in problem.topology.groups for rule in group.rules]
+    assert len(rules) == MAX_RUNNING_RULES + 1
+    assert not plan.unschedulable
     assert node_of(plan, "other") in {node.name for node in nodes}
 
 

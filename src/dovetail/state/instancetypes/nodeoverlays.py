@@ -17,6 +17,8 @@ class _PoolOverlay(msgspec.Struct):
     """Instance types of a NodePool before and after overlays."""
 
     pool: NodePool
+    overlays: list[CompiledOverlay]
+    """Those that may match nodes of the NodePool."""
     base_types: Types
     types: Types
     by_name: dict[str, tuple[InstanceType, InstanceType]]
@@ -90,11 +92,12 @@ class NodeOverlays:
     def _get_pool(self, pool: NodePool) -> _PoolOverlay:
         cached = self._by_pool.get(pool.name)
         if cached is None or cached.pool.template.labels != pool.template.labels:
-            cached = self._by_pool[pool.name] = _PoolOverlay(pool, (), (), {})
+            overlays = [compiled for compiled in self._compiled if compiled.may_match_nodepool(pool)]
+            cached = self._by_pool[pool.name] = _PoolOverlay(pool, overlays, (), (), {})
         return cached
 
     def _apply_to_type(self, cached: _PoolOverlay, pool: NodePool, base: InstanceType) -> InstanceType:
         before = cached.by_name.get(base.name)
         if before is None or before[0] is not base:
-            before = cached.by_name[base.name] = base, apply_overlays(base, pool, self._compiled)
+            before = cached.by_name[base.name] = base, apply_overlays(base, pool, cached.overlays)
         return before[1]

@@ -9,7 +9,7 @@ label have an array over nodes; all others a small dictionary over domains.
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,13 @@ from dovetail.model.kube.pod import NodeInclusionPolicy, PodAffinityTerm, PodSpe
 from dovetail.model.kube.requirements import Operator, Requirements, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.kube.taints import Taint, Toleration, find_untolerated_taint
+
+MAX_RUNNING_RULES: Final = 1000
+"""Rules that only running pods state: each may have a number for every node.
+
+All further terms share one rule per topology key. It excludes every class that one of them
+selects from all their nodes: more than necessary, never less.
+"""
 
 
 class NodeFilter(NamedTuple):
@@ -103,6 +110,18 @@ class TopologyGroup:
         )
 
 
+@dataclass(slots=True, eq=False)
+class MergedGroup(TopologyGroup):
+    """Counter for classes that any of many terms select; its own selector is empty."""
+
+    classes: set[tuple[str, FrozenDict[str, str]]] = field(default_factory=set)
+    """Namespace and labels."""
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Return True for pods of the classes."""
+        return (namespace, labels) in self.classes
+
+
 class RuleKind(Enum):
     """Kind of a topology rule."""
 
@@ -156,9 +175,13 @@ class Topology:
         self._unindexed: list[TopologyGroup] = []
         self._pending: dict[tuple[str, FrozenDict[str, str]], int] = {}
         """Namespace and labels of classes → number."""
+        self._pending_classes: list[tuple[str, FrozenDict[str, str]]] = []
+        """The same by number."""
         self._pending_by_label: dict[tuple[str, str], list[tuple[str, FrozenDict[str, str]]]] = {}
         self._running_rules: dict[tuple[str, Scope], TopologyRule | None] = {}
         self._by_selection: dict[tuple[str, frozenset[int]], TopologyRule] = {}
+        self._merged: dict[str, tuple[MergedGroup, TopologyRule]] = {}
+        """Topology key → rule of all terms beyond ``MAX_RUNNING_RULES``."""
 
     @property
     def groups(self) -> Iterable[TopologyGroup]:
@@ -260,15 +283,30 @@ class Topology:
         rule, selection = None, self._selected_classes(scope)
         if selection:
             rule = self._by_selection.get((key, selection))
-            if rule is None or (key, *scope, EVERY_NODE, ()) in self._groups:
+            is_known = (key, *scope, EVERY_NODE, ()) in self._groups
+            if rule is None and not is_known and len(self._by_selection) >= MAX_RUNNING_RULES:
+                rule = self._merge(key, selection)
+            elif rule is None or is_known:
                 rule = self._term_rule(namespace, RuleKind.ANTI_AFFINITY, term, soft=False)
                 self._by_selection.setdefault((key, selection), rule)
         self._running_rules[key, scope] = rule
         return rule
 
+    def _merge(self, key: str, selection: frozenset[int]) -> TopologyRule:
+        """Add classes to the rule of all terms beyond the maximum."""
+        if key not in self._merged:
+            group = MergedGroup(key, None, None, EVERY_NODE, ())
+            self._groups[key, MergedGroup] = group
+            self._unindexed.append(group)
+            self._merged[key] = group, self._rule(TopologyRule(group, RuleKind.ANTI_AFFINITY))
+        group, rule = self._merged[key]
+        group.classes.update(self._pending_classes[number] for number in selection)
+        return rule
+
     def _add_pending(self, namespace: str, labels: FrozenDict[str, str]) -> None:
         if (namespace, labels) not in self._pending:
             self._pending[namespace, labels] = len(self._pending)
+            self._pending_classes.append((namespace, labels))
             for item in labels.items():
                 self._pending_by_label.setdefault(item, []).append((namespace, labels))
 
