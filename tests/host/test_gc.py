@@ -28,6 +28,34 @@ freed = megabytes()
 trim_heap()
 print(before, freed, megabytes())
 """
+_THREADS = """
+import re, sys, threading
+from pathlib import Path
+
+from dovetail.host.gc import use_one_heap
+
+if sys.argv[1] == "one":
+    use_one_heap()
+barrier = threading.Barrier(8)
+kept = []
+
+
+def allocate():
+    kept.extend(bytes(4000) for _ in range(1000))
+    barrier.wait()
+
+
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+# A heap of a thread is reserved with 64 MiB, of which little is in use at first.
+sizes = [int(end, 16) - int(start, 16) for start, end in re.findall(
+    r"^([0-9a-f]+)-([0-9a-f]+) ---p 00000000 00:00 0", Path("/proc/self/maps").read_text(), re.MULTILINE
+)]
+print(sum(2**25 < size <= 2**26 for size in sizes))
+"""
 needs_glibc = pytest.mark.skipif(
     sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc"
 )
@@ -40,6 +68,16 @@ def test_freed_memory_between_blocks_in_use_is_returned() -> None:
     before, freed, trimmed = map(float, result.stdout.split())
     assert freed > before + 80
     assert trimmed < before + 20
+
+
+@needs_glibc
+def test_threads_share_one_heap() -> None:
+    def count_heaps(option: str) -> int:
+        command = [sys.executable, "-c", _THREADS, option]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert count_heaps("default") > 0
+    assert count_heaps("one") == 0
 
 
 @pytest.mark.parametrize(("blocks", "collections"), [(900, 0), (760, 0), (740, 1)])

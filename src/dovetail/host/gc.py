@@ -8,6 +8,8 @@ from typing import Final
 
 _YOUNG_THRESHOLD: Final = 50_000
 """Allocations between two collections of the youngest generation; Python's default is 700."""
+_M_ARENA_MAX: Final = -8
+"""Parameter of glibc's ``mallopt``, from ``malloc.h``."""
 _FREED_SHARE: Final = 0.25
 """Share of all objects whose end is worth a full collection."""
 
@@ -21,6 +23,18 @@ def reduce_collections() -> None:
     a second or more with a cluster in memory, during which nothing else runs.
     """
     gc.set_threshold(_YOUNG_THRESHOLD, 10, 10)
+
+
+def use_one_heap() -> None:
+    """Let all threads allocate from one heap; call before the first thread starts.
+
+    glibc gives each thread a heap of its own, so that threads need not wait for each
+    other. Python's threads wait for each other anyway, and what a plan in a thread frees
+    could not be used by the event loop. Other C libraries have no such function.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_ARENA_MAX, 1)
 
 
 def release_memory() -> None:

@@ -25,8 +25,8 @@ _PATHS = {
     "Pod": PODS,
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
 }
-_TRIM_SECONDS = 12.0
-"""A replica returns freed memory every ten seconds."""
+_TRIM_SECONDS = 25.0
+"""A replica returns freed memory every ten seconds; its next plan frees what the last one used."""
 DEFAULT_LEASE, SHORT_LEASE = 15, 5
 """Seconds."""
 

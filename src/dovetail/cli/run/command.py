@@ -22,6 +22,7 @@ from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.host.clock import SystemClock
 from dovetail.host.executor import DetachedThreadPool
+from dovetail.host.gc import use_one_heap
 from dovetail.host.log_writer import LineLog
 from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
 from dovetail.kube.leaderelection.lease import scale_timing
@@ -59,6 +60,7 @@ def run(**arguments: Any) -> None:
     configured by NodePools and EC2NodeClasses. Logs go to stdout. With several replicas, leader
     election picks one; the others stand by. Dovetail refuses to start if Karpenter is running.
     """
+    use_one_heap()
     options = RunOptions(**arguments)
     errors: list[ValidationError] = []
     clock = SystemClock()
