@@ -26,7 +26,7 @@ def reduce_collections() -> None:
 
 
 def use_one_heap() -> None:
-    """Let all threads allocate from one heap; call before the first thread starts.
+    """Use one heap for all threads; call before the first thread starts.
 
     glibc gives each thread a heap of its own, so that threads need not wait for each
     other. Python's threads wait for each other anyway, and what a plan in a thread frees
