@@ -14,7 +14,7 @@ LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 3 --dist loadfile -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-kube bench-aws bench-dashboard screenshots docs chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
+.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-policies bench-kube bench-aws bench-dashboard screenshots docs chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -65,6 +65,9 @@ bench-steady: $(READY) ## Measure a simulated hour with 2,000 nodes; takes minut
 
 bench-consolidation: $(READY) ## Measure consolidation: speed of a pass, final cost, evictions
 	@$(RUN) bench.consolidation $(ARGS)
+
+bench-policies: $(READY) ## Compare consolidation policies on three traces: cost, evictions; takes minutes
+	@$(RUN) bench.policies $(ARGS)
 
 bench-kube: $(READY) ## Measure start-up and a decision with 5,000 nodes and 50,000 pods
 	@$(RUN) bench.kube $(ARGS)

@@ -50,7 +50,7 @@ def build_trace(name: str, seed: int) -> Trace:
     return Trace(header=header, events=(*pools, *events), seconds=DAY)
 
 
-def _services(rng: random.Random, count: int = 24, largest: int = 30) -> Iterator[Event]:
+def _services(rng: random.Random, count: int = 12, largest: int = 20) -> Iterator[Event]:
     """Yield Deployments whose scale follows the time of day."""
     for number in range(count):
         name = f"service-{number:02}"
@@ -73,7 +73,7 @@ def _services(rng: random.Random, count: int = 24, largest: int = 30) -> Iterato
             replicas = wanted
 
 
-def _batch(rng: random.Random, jobs: int = 900) -> Iterator[Event]:
+def _batch(rng: random.Random, jobs: int = 240) -> Iterator[Event]:
     """Yield tasks of rigid jobs; a job of many cores is several tasks of equal run time."""
     for cores in range(1, CORES_PER_TASK + 1):
         yield Template(
@@ -120,8 +120,8 @@ def _draw_arrival(rng: random.Random) -> float:
 
 
 def _mixed(rng: random.Random) -> Iterator[Event]:
-    yield from _services(rng, count=12, largest=20)
-    yield from _batch(rng, jobs=450)
+    yield from _services(rng, count=6)
+    yield from _batch(rng, jobs=120)
 
 
 TRACES: dict[str, Callable[[random.Random], Iterator[Event]]] = {

@@ -1,7 +1,7 @@
 """Compare consolidation policies: cost and evictions of a day, replayed.
 
-One JSON line per trace and policy. ``python -m bench.policies`` plays all of them;
-``--table`` prints the lines of a file, or of stdin, as a Markdown table.
+One JSON line per trace and case. ``python -m bench.policies`` plays all of them;
+``--table`` prints the lines of stdin as a Markdown table.
 """
 
 import argparse
@@ -11,25 +11,42 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from bench.demand import TRACES, build_trace
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model.settings import ConsolidationSettings, ControllerSettings, Packing, SchedulingSettings
 from dovetail.policies.process import open_policy
 from dovetail.replay.play import ReplayOptions, replay_trace
 
-REFERENCE = "karpenter"
-FEWEST = "karpenter, its packing"
-"""Nodes for new pods are chosen as in Karpenter, too: the fewest, not the cheapest."""
-POLICIES = (REFERENCE, FEWEST, "dovetail", "payback", "quiet-hours")
 SEED = 1
 
 
+class Case(msgspec.Struct, frozen=True):
+    """A policy with settings."""
+
+    policy: str = "dovetail"
+    scheduling: SchedulingSettings = SchedulingSettings()
+    consolidation: ConsolidationSettings = ConsolidationSettings()
+
+
+CASES = {
+    "karpenter": Case("karpenter"),
+    # Nodes for new pods are chosen as in Karpenter, too: the fewest, not the cheapest.
+    "karpenter, its packing": Case("karpenter", SchedulingSettings(packing=Packing.FEWEST)),
+    "dovetail": Case(),
+    "dovetail, 0.01 USD per pod": Case(consolidation=ConsolidationSettings(min_saving_per_pod=0.01)),
+    "dovetail, 0.02 USD per pod": Case(consolidation=ConsolidationSettings(min_saving_per_pod=0.02)),
+    "payback": Case("payback"),
+}
+"""The first is the reference of the table."""
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Play the selected traces under the selected policies."""
+    """Play the selected traces in the selected cases."""
     parser = argparse.ArgumentParser(prog="python -m bench.policies", description=__doc__)
     parser.add_argument("--trace", choices=TRACES, action="append", help="all by default")
-    parser.add_argument("--policy", action="append", help="all by default")
-    parser.add_argument("--min-saving-per-pod", type=float, help="USD per hour")
+    parser.add_argument("--case", choices=CASES, action="append", help="all by default")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--table", action="store_true", help="print JSON lines of stdin as a table")
     options = parser.parse_args(arguments)
@@ -37,39 +54,33 @@ def main(arguments: list[str] | None = None) -> int:
         print(_format_table(json.loads(line) for line in sys.stdin))
         return 0
     for trace in options.trace or TRACES:
-        for policy in options.policy or POLICIES:
-            row = _play(trace, policy, options.seed, options.min_saving_per_pod)
-            print(json.dumps(row), flush=True)
+        for case in options.case or CASES:
+            print(json.dumps(_play(trace, case, options.seed)), flush=True)
     return 0
 
 
-def _play(trace: str, policy: str, seed: int, min_saving_per_pod: float | None) -> dict[str, Any]:
-    scheduling = SchedulingSettings(packing=Packing.FEWEST) if policy == FEWEST else SchedulingSettings()
-    consolidation = ConsolidationSettings()
-    if min_saving_per_pod is not None:
-        consolidation = ConsolidationSettings(min_saving_per_pod=min_saving_per_pod)
+def _play(trace: str, name: str, seed: int) -> dict[str, Any]:
+    case = CASES[name]
     started = time.process_time()
-    with open_policy(REFERENCE if policy == FEWEST else policy) as opened:
+    with open_policy(case.policy) as policy:
         replay = replay_trace(
             build_trace(trace, seed),
             ReplayOptions(
                 catalog=bundled_catalog(),
                 prices=bundled_prices(),
-                settings=ControllerSettings(scheduling=scheduling, consolidation=consolidation),
-                policy=opened,
+                settings=ControllerSettings(scheduling=case.scheduling, consolidation=case.consolidation),
+                policy=policy,
                 seed=seed,
             ),
         )
     return {
         "trace": trace,
-        "policy": policy,
+        "case": name,
         "cost": round(replay.cost, 2),
-        "evictions": replay.evictions_by_reason.get("Underutilized", 0),
-        "all_evictions": replay.evictions,
+        "evictions": replay.evictions,
         "launched": replay.launched,
         "average_nodes": round(replay.average_nodes, 1),
         "wait_p95": replay.waiting.p95,
-        "pods": replay.waiting.pods,
         "unschedulable": replay.unschedulable,
         "cpu_seconds": round(time.process_time() - started, 1),
     }
@@ -83,9 +94,9 @@ def _format_table(rows: Iterable[dict[str, Any]]) -> str:
     reference: dict[str, dict[str, Any]] = {}
     for row in rows:
         first = reference.setdefault(row["trace"], row)
-        cost, evictions = row["cost"] / first["cost"], row["all_evictions"] / max(1, first["all_evictions"])
+        cost, evictions = row["cost"] / first["cost"], row["evictions"] / max(1, first["evictions"])
         lines.append(
-            f"| {row['trace']} | {row['policy']} | {row['cost']:.2f} | {cost:.1%} | {row['all_evictions']:,} "
+            f"| {row['trace']} | {row['case']} | {row['cost']:.2f} | {cost:.1%} | {row['evictions']:,} "
             f"| {evictions:.0%} | {row['launched']:,} | {row['average_nodes']} | {row['wait_p95']:.0f} |"
         )
     return "\n".join(lines)
