@@ -13,6 +13,7 @@ from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import ControllerSettings
+from dovetail.ports.metrics import CONSOLIDATION_POLICY_FAILURES
 from dovetail.preview.observer import Observer
 from dovetail.preview.report import thin_samples
 from dovetail.replay.demand import Demand
@@ -148,6 +149,12 @@ class _Player:
             seed=options.seed,
         )
 
+    def _note_policy(self) -> Iterator[str]:
+        failures = self._cluster.metrics.total(CONSOLIDATION_POLICY_FAILURES.name)
+        if failures:
+            name = self._options.policy.name
+            yield f"Policy {name!r} failed {failures:.0f} time(s); every move was taken then."
+
     def _report(self, observer: Observer, cost: float, intervals: tuple[float, ...]) -> Replay:
         days = self._seconds / _DAY
         end = self._began + timedelta(seconds=self._seconds)
@@ -179,7 +186,7 @@ class _Player:
             workloads=tuple(_find_evicted(observer)),
             intervals=self._split(observer, intervals),
             samples=thin_samples(observer.samples),
-            notes=(*self._trace.notes, *self._start.notes, *self._demand.notes),
+            notes=(*self._trace.notes, *self._start.notes, *self._demand.notes, *self._note_policy()),
             assumptions=(*self._trace.header.assumptions, *self._list_assumptions()),
             seed=self._options.seed,
             prices=self._options.source_of_prices,

@@ -92,3 +92,15 @@ def test_an_unknown_region_is_named(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert "the catalogue has no region 'mars-1'" in result.stderr
+
+
+def test_a_policy_chooses_the_moves_and_is_named_in_the_report(tmp_path: Path) -> None:
+    trace = a_day(tmp_path)
+
+    quiet = json.loads(run(trace, "--policy", "quiet-hours:start=0:end=24", "-o", "json").stdout)
+    wrong = run(trace, "--policy", "paybak")
+
+    assert quiet["settings"] == ["policy=quiet-hours:start=0:end=24"]
+    assert "Underutilized" not in quiet["evictions_by_reason"]
+    assert wrong.exit_code == 1
+    assert "policy 'paybak' is not installed; did you mean 'payback'?" in wrong.stderr

@@ -62,7 +62,7 @@ def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Pat
     result = run(
         tmp_path,
         *("--vary", "consolidateafterr=1m", "--vary", "spot.budget=10%", "--vary", "capacityTypes=ondemand"),
-        *("--vary", "node-cost=cheap", "--vary", "budget"),
+        *("--vary", "node-cost=cheap", "--vary", "budget", "--vary", "policy=karpenter,paybak"),
     )
 
     assert result.exit_code == 1
@@ -71,6 +71,7 @@ def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Pat
     assert "'ondemand' is not one of spot, on-demand, reserved" in result.stderr
     assert "node-cost: " in result.stderr
     assert "'budget' is not KEY=VALUE" in result.stderr
+    assert "policy 'paybak' is not installed; did you mean 'payback'?" in result.stderr
     assert not (tmp_path / "results.jsonl").exists()
 
 

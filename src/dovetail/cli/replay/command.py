@@ -7,13 +7,17 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
+from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR
 from dovetail.cli.output.console import progress as spinner
 from dovetail.cli.output.console import write, write_lines
 from dovetail.cli.output.html_page import Points, draw_steps, format_page, format_section
 from dovetail.cli.output.sections import Section, format_table
 from dovetail.cli.replay.inputs import GivenOptions, read_inputs, replay_options
 from dovetail.cli.replay.sections import build_sections
+from dovetail.core.disruption.policy import DEFAULT_POLICY
+from dovetail.policies.process import open_policy
 from dovetail.preview.observer import Observer
 from dovetail.replay.play import Progress, replay_trace
 from dovetail.replay.report import Replay
@@ -22,9 +26,12 @@ from dovetail.replay.report import Replay
 @click.command(epilog="Exit codes: 0 replayed; 1 bad input; 130 interrupted.")
 @replay_options
 @click.option(
+    "--policy", default=DEFAULT_POLICY.name, show_default=True, metavar=POLICY_METAVAR, help=POLICY_HELP
+)
+@click.option(
     "-o", "--output", type=click.Choice(["table", "json", "html"]), default="table", show_default=True
 )
-def replay(output: str, **given: Any) -> None:
+def replay(output: str, policy: str, **given: Any) -> None:
     """Replay a trace in the simulator: cost, evictions, waiting times.
 
     TRACE is a file that `dovetail record` or an importer wrote. The simulated cluster gets the
@@ -33,8 +40,10 @@ def replay(output: str, **given: Any) -> None:
     """
     with spinner("Reading the trace"):
         trace, options = read_inputs(GivenOptions.take(given))
-    with _show_progress() as show:
-        result = replay_trace(trace, options, progress=show)
+    if policy != DEFAULT_POLICY.name:
+        options = replace(options, described=(*options.described, f"policy={policy}"))
+    with open_policy(policy) as opened, _show_progress() as show:
+        result = replay_trace(trace, replace(options, policy=opened), progress=show)
     _write(result, output)
 
 

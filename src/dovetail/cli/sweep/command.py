@@ -43,7 +43,7 @@ _Report = Callable[[Point, Outcome | str], None]
     required=True,
     metavar="KEY=A,B,C",
     help=f"Values to try, of NodePools: {describe_keys(NODEPOOL_KEYS)}; POOL.KEY for one of them. "
-    f"Of `dovetail run`: {', '.join(NAMES)}. May be repeated: every combination is tried.",
+    f"Of `dovetail run`: {', '.join(NAMES)}; policy. May be repeated: every combination is tried.",
 )
 @click.option(
     "--samples",

@@ -7,14 +7,17 @@ import click
 
 from dovetail.cli.options.run_settings import NAMES, change_settings
 from dovetail.codec.text.suggestions import suggest
+from dovetail.core.disruption.policy import DEFAULT_POLICY
 from dovetail.model.settings import ControllerSettings
+from dovetail.policies.load import PolicyLoadError, find_policy
 from dovetail.replay.sweep.design import Values, combine, sample
 from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, PoolChanges, split_key
 from dovetail.replay.sweep.worker import Point
 from dovetail.trace.model import Initial, Object, Set
 from dovetail.trace.reader import Trace
 
-KEYS: Final = (*NODEPOOL_KEYS, *NAMES)
+POLICY: Final = "policy"
+KEYS: Final = (*NODEPOOL_KEYS, *NAMES, POLICY)
 
 
 def parse_vary(given: Iterable[str], pools: Sequence[str]) -> dict[str, list[str]]:
@@ -46,6 +49,9 @@ def _check(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[st
             except click.BadParameter as error:
                 yield error.message.rstrip(".")
         return
+    if key == POLICY:
+        yield from _check_policies(values)
+        return
     pool, pool_key = split_key(key)
     if pool_key not in NODEPOOL_KEYS:
         yield f"{key!r} cannot be varied{suggest(pool_key, KEYS)}"
@@ -58,6 +64,14 @@ def _check(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[st
             yield f"{key}: {problem}"
 
 
+def _check_policies(values: Sequence[str]) -> Iterable[str]:
+    for value in values:
+        try:
+            find_policy(value)
+        except PolicyLoadError as error:
+            yield str(error)
+
+
 def build_points(
     varied: Mapping[str, Sequence[str]], settings: ControllerSettings, *, samples: int | None, seed: int
 ) -> list[Point]:
@@ -68,8 +82,13 @@ def build_points(
 
 def _build_point(values: Values, settings: ControllerSettings) -> Point:
     run = [f"{key}={value}" for key, value in values if key in NAMES]
-    pools = [(*split_key(key), value) for key, value in values if key not in NAMES]
-    return Point(values=values, settings=change_settings(settings, run), pools=PoolChanges(tuple(pools)))
+    pools = [(*split_key(key), value) for key, value in values if key not in (*NAMES, POLICY)]
+    return Point(
+        values=values,
+        settings=change_settings(settings, run),
+        pools=PoolChanges(tuple(pools)),
+        policy=dict(values).get(POLICY, DEFAULT_POLICY.name),
+    )
 
 
 def find_pools(trace: Trace, manifests: Iterable[Object]) -> list[str]:

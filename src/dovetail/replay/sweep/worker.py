@@ -4,8 +4,10 @@ from pathlib import Path
 
 import msgspec
 
+from dovetail.core.disruption.policy import DEFAULT_POLICY
 from dovetail.errors import DovetailError
 from dovetail.model.settings import ControllerSettings
+from dovetail.policies.process import open_policy
 from dovetail.replay.play import ReplayOptions, replay_trace
 from dovetail.replay.report import Replay
 from dovetail.replay.sweep.nodepool_keys import PoolChanges
@@ -19,6 +21,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """Key and value of what is varied; empty: the current settings."""
     settings: ControllerSettings
     pools: PoolChanges
+    policy: str = DEFAULT_POLICY.name
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,11 +56,13 @@ class Worker:
 
     def run(self, point: Point) -> Outcome | str:
         """Return the outcome, or the error of settings that cannot be replayed."""
-        options = msgspec.structs.replace(
-            self._options, settings=point.settings, change_pool=point.pools if point.pools.values else None
-        )
+        change_pool = point.pools if point.pools.values else None
         try:
-            return summarize(replay_trace(self._trace, options))
+            with open_policy(point.policy) as policy:
+                options = msgspec.structs.replace(
+                    self._options, settings=point.settings, change_pool=change_pool, policy=policy
+                )
+                return summarize(replay_trace(self._trace, options))
         except DovetailError as error:
             return str(error)
 
