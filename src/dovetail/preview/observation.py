@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from math import inf
 
 import msgspec
 
@@ -94,7 +95,8 @@ def measure_state(cluster: SimulatedCluster) -> ClusterState:
     gap = measure_fleet(snapshot)
     node_cost = cluster.operator.context.scheduling_settings.node_cost
     # Nodes of earlier settings may be cheaper than any that the NodePools can launch now.
-    is_bound = gap.ratio is not None and gap.ratio >= 1
+    # Nodes of unknown types have no price and no bound.
+    is_bound = gap.ratio is not None and 1 <= gap.ratio < inf
     pods = 0
     requested: Counter[str] = Counter()
     allocatable: Counter[str] = Counter()

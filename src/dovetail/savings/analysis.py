@@ -44,9 +44,23 @@ _NO_PODS: Final = "there are no pods in the input; make a dump with: dovetail du
 _DEFAULT_REGION: Final = "us-east-1"
 _OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
+MAX_PLAYED_NODES: Final = 50
+MAX_PLAYED_PODS: Final = 1_000
+"""Size up to which consolidation is played by default; larger clusters take longer than 10 s."""
+
 Object = dict[str, Any]
-Play = Callable[[Sequence[Object]], float]
-"""Plays consolidation of objects to its end; returns the bill in USD per hour."""
+
+
+class ConsolidatedFleet(msgspec.Struct, frozen=True, kw_only=True):
+    """Bill and number of nodes of a fleet."""
+
+    price: float
+    """USD per hour."""
+    nodes: int
+
+
+Play = Callable[[AdoptedCluster], ConsolidatedFleet]
+"""Plays consolidation to its end."""
 
 
 class SavingsInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +102,12 @@ def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
         keep_types=source.keep_types,
     )
     return SavingsResult(report=_Analysis(source, cache, adopted, provider).run(play), adopted=adopted)
+
+
+def is_small(objects: Sequence[Object]) -> bool:
+    """Return True if playing consolidation takes seconds."""
+    kinds = Counter(obj.get("kind") for obj in objects)
+    return kinds["Node"] <= MAX_PLAYED_NODES and kinds["Pod"] <= MAX_PLAYED_PODS
 
 
 def find_cluster_region(objects: Sequence[Object], catalog: Catalog, name: str | None) -> Region:
@@ -153,16 +173,23 @@ class _Analysis:
         today = sum(self._price.values())
         replaceable, blocked = self._split_nodes()
         fleet = self._plan(replaceable)
-        consolidated = min(today, self._bill(fleet, replaceable))
+        end = ConsolidatedFleet(
+            price=self._bill(fleet, replaceable),
+            nodes=len(self._price) - len(replaceable) + len(fleet.kept) + fleet.new_nodes,
+        )
+        if play is not None:
+            end = play(self._adopted)
+        consolidated = self._limit_to_today(end)
         all_nodes = [*replaceable, *(name for names in blocked.values() for name in names)]
         scratch = self._plan(all_nodes)
-        from_scratch = min(consolidated, self._bill(scratch, all_nodes))
-        played = play is not None
-        if play is not None:
-            consolidated = min(today, play(self._adopted.objects))
-            from_scratch = min(from_scratch, consolidated)
         moving = frozenset(all_nodes) - scratch.kept
         fixed = [name for name in self._price if name not in moving]
+        from_scratch = ConsolidatedFleet(
+            price=self._bill(scratch, all_nodes), nodes=len(fixed) + scratch.new_nodes
+        )
+        if consolidated.price <= from_scratch.price:
+            from_scratch = consolidated
+        played = play is not None
         pods = [
             self._holds.hold(pod, node)
             for node in self._snapshot.nodes
@@ -172,7 +199,7 @@ class _Analysis:
         ]
         pods_bound = compute_lower_bound(self._snapshot, pods)
         fixed_price = sum(self._price[name] for name in fixed)
-        bound = min(from_scratch, pods_bound.price + fixed_price)
+        bound = min(from_scratch.price, pods_bound.price + fixed_price)
         options = find_options(
             OptionsInput(
                 raw_pods=[obj for obj in self._source.objects if obj.get("kind") == "Pod"],
@@ -197,11 +224,11 @@ class _Analysis:
                 for entry in self._priced
                 if entry.price is None
             ],
-            consolidated=consolidated,
-            consolidated_nodes=len(self._price) - len(replaceable) + len(fleet.kept) + fleet.new_nodes,
+            consolidated=consolidated.price,
+            consolidated_nodes=consolidated.nodes,
             played=played,
-            from_scratch=from_scratch,
-            from_scratch_nodes=len(fixed) + scratch.new_nodes,
+            from_scratch=from_scratch.price,
+            from_scratch_nodes=from_scratch.nodes,
             bound=bound,
             pods_bound=pods_bound,
             fixed=fixed_price,
@@ -211,12 +238,17 @@ class _Analysis:
                 self._priced,
                 {entry.node: self._original.pods_on(entry.node) for entry in self._priced},
             ),
-            steps=_steps(today, consolidated, from_scratch, bound, played),
+            steps=_steps(today, consolidated.price, from_scratch.price, bound, played),
             blockers=self._blocker_lines(blocked),
             options=options,
             inferred_pools=[inferred.pool.name for inferred in self._adopted.inferred],
             notes=self._notes(scratch, played),
         )
+
+    def _limit_to_today(self, end: ConsolidatedFleet) -> ConsolidatedFleet:
+        """Return today's fleet instead of a more expensive one: consolidation does not add to a bill."""
+        today = ConsolidatedFleet(price=sum(self._price.values()), nodes=len(self._price))
+        return today if end.price >= today.price else end
 
     def _plan(self, removable: Sequence[str]) -> Fleet:
         return plan_fleet(self._snapshot, removable, self._source.scheduling, self._holds.hold)
@@ -308,8 +340,9 @@ class _Analysis:
         if scratch.kept:
             notes.append(f"{len(scratch.kept)} nodes stay: {scratch.message}")
         if self._adopted.inferred:
-            except_for = "the played consolidation and the options" if played else "the options"
-            notes.append(f"pods of node groups keep capacity type and architecture, except in {except_for}")
+            notes.append("pods of node groups keep capacity type and architecture, except in the options")
+            if played:
+                notes.append("played: workloads with pods on several of these are not held to one")
         notes.append(f"lower bound by {DESCRIPTION}")
         return notes
 

@@ -54,6 +54,17 @@ def test_latencies_are_the_medians_of_nodeclaims_and_pods() -> None:
     }
 
 
+def test_rebuilt_nodeclaims_are_not_measured() -> None:
+    cluster = a_running_cluster(replicas=3)
+    objects = [obj for obj in record(cluster) if obj["kind"] != "NodeClaim"]
+
+    forked = fork(objects, cluster)
+
+    assert forked.fork is not None
+    samples = {name: count for (name, _), (_, count) in by_name(forked.fork.latencies).items()}
+    assert (samples["launch"], samples["registration"], samples["initialization"]) == (0, 0, 0)
+
+
 def test_new_nodes_and_pods_take_the_calibrated_time() -> None:
     cluster = a_running_cluster(replicas=3)
     objects = record(cluster)

@@ -19,7 +19,16 @@ from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.savings.adoption import UNKNOWN_CLUSTER, AdoptedCluster
-from dovetail.savings.analysis import Play, SavingsInput, SavingsResult, analyse, find_cluster_region
+from dovetail.savings.analysis import (
+    MAX_PLAYED_NODES,
+    MAX_PLAYED_PODS,
+    Play,
+    SavingsInput,
+    SavingsResult,
+    analyse,
+    find_cluster_region,
+    is_small,
+)
 
 _EPILOG = "Exit codes: 0 analysed; 1 bad input, or no nodes or pods."
 
@@ -34,7 +43,10 @@ _EPILOG = "Exit codes: 0 analysed; 1 bad input, or no nodes or pods."
     "--keep-types", is_flag=True, help="Inferred NodePools have only the instance types of their groups."
 )
 @click.option(
-    "--play", is_flag=True, help="Play consolidation in a simulated copy instead of planning it in one step."
+    "--play/--no-play",
+    default=None,
+    help="Play consolidation in a simulated copy, or plan it in one step. "
+    f"Default: play up to {MAX_PLAYED_NODES} nodes and {MAX_PLAYED_PODS:,} pods.",
 )
 @click.option(
     "--write-pools",
@@ -54,7 +66,7 @@ def savings(
     prices: str | None,
     region: str | None,
     keep_types: bool,
-    play: bool,
+    play: bool | None,
     write_pools: Path | None,
     cluster_name: str | None,
     output: str,
@@ -84,6 +96,8 @@ def savings(
             keep_types=keep_types,
             missing=objects.missing,
         )
+        if play is None:
+            play = is_small(objects.objects)
         result = analyse(source, _create_playback(source) if play else None)
     if write_pools is not None:
         _write_pools(result.adopted, write_pools, cluster_name)

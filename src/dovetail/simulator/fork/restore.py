@@ -81,11 +81,15 @@ class Fork:
         for sentence in missing:
             self._notes.note(sentence)
         self._records = read_records(objects, now=now, report=self._notes)
+        # Before NodeClaims are rebuilt: those have no times of their own.
+        self.calibration: Calibration = calibrate(self._records)
         rebuild_claims(self._records, self._notes)
         prepare_workloads(self._records, self._notes)
         if not self._records[PODS]:
-            self._notes.note("no pods were recorded: every node looks empty, and most will be deleted")
-        self.calibration: Calibration = calibrate(self._records)
+            self._notes.note(
+                "no pods were recorded: recorded workloads create theirs at the start, "
+                "and nodes that none of them needs are deleted"
+            )
         self._nodes = {name: decode_recorded_node(obj) for (_, name), obj in self._records[NODES].items()}
         self._claims = {
             name: decode_recorded_claim(obj) for (_, name), obj in self._records[NODE_CLAIMS].items()
