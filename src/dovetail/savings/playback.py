@@ -68,7 +68,7 @@ def prepare_objects(adopted: AdoptedCluster) -> Iterator[Object]:
 
 
 def _find_selectors(adopted: AdoptedCluster) -> dict[str, Labels]:
-    """Return UID → labels of the node that a pod, or all pods of a controller, run on.
+    """Return UID → node labels that a pod, or all pods of a controller, keep.
 
     A controller with pods on nodes with different values of a label is not held to it.
     """
