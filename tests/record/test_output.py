@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import DovetailError, InvalidInputError
+from dovetail.record.anonymise import require_same_names
 from dovetail.record.output import Rotation, TraceOutput
 from dovetail.trace.model import End, Gap, Header
 from dovetail.trace.reader import load_trace
@@ -71,3 +72,16 @@ def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path) -> None:
     assert str(caught.value.errors[0]) == f"{path}:1 this is not a trace: the first line is not JSON"
     assert path.read_text() == "my notes\n"
     output.close()
+
+
+@pytest.mark.parametrize("anonymise", [True, False])
+def test_a_trace_with_names_is_not_continued_without_them_or_the_reverse(
+    tmp_path: Path, anonymise: bool
+) -> None:
+    path = tmp_path / "t.zst"
+    path.write_bytes(b"recorded")
+    if not anonymise:
+        (tmp_path / "t.zst.key").write_text("key")
+
+    with pytest.raises(DovetailError, match=r"t\.zst was recorded with(out)? --anonymise; name another file"):
+        require_same_names(path, anonymise=anonymise)

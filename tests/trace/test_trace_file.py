@@ -217,3 +217,33 @@ def test_all_wrong_lines_are_reported_at_once(tmp_path: Path) -> None:
         "T:12 this line is not JSON: Input data was truncated",
         "T:14 after an end only a gap can follow; these are two traces",
     ]
+
+
+@pytest.mark.parametrize("written", ["nothing", "truncated", "half of the frame", "all"])
+def test_recovery_that_is_killed_loses_nothing(tmp_path: Path, written: str) -> None:
+    path = write(tmp_path / "killed.zst", EVENTS[0])
+    complete = path.stat().st_size
+    writer = TraceWriter.append(path)
+    for event in EVENTS[1:4]:
+        writer.write(event)
+    writer.flush()
+    killed = path.read_bytes()
+    writer.close()
+    path.write_bytes(killed)
+    TraceWriter.append(path).close()
+    recovered = path.read_bytes()
+    half = (complete + len(recovered)) // 2
+    left = {
+        "nothing": killed,
+        "truncated": killed[:complete],
+        "half of the frame": recovered[:half],
+        "all": recovered,
+    }
+    path.write_bytes(left[written])
+    record = tmp_path / "killed.zst.recovery"
+    record.write_bytes(complete.to_bytes(8) + recovered[complete:])
+
+    TraceWriter.append(path).close()
+
+    assert load_trace(path).events == EVENTS[:4]
+    assert not record.exists()

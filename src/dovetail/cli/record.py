@@ -16,7 +16,7 @@ from dovetail.host.clock import SystemClock
 from dovetail.host.log_writer import LineLog
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
-from dovetail.record.anonymise import KeyedNames, load_key
+from dovetail.record.anonymise import KeyedNames, load_key, require_same_names
 from dovetail.record.output import Rotation, TraceOutput
 from dovetail.record.recorder import Recorder
 
@@ -82,6 +82,7 @@ def record(
     """
     access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
     rotation = Rotation(size=rotate_size << 20, every=rotate_every, keep=keep)
+    require_same_names(output, anonymise=anonymise)
     trace = TraceOutput(output, rotation)
     names = KeyedNames(load_key(output, SystemRandomSource())) if anonymise else None
     log = LineLog(write_note, clock=SystemClock(), level="info", form=log_format)

@@ -60,9 +60,22 @@ class KeyedNames(Names):
         return b32encode(digest).decode()[:_WORD_LENGTH].lower()
 
 
+def require_same_names(trace: Path, *, anonymise: bool) -> None:
+    """Raise an error if a trace that exists was recorded with other names."""
+    if trace.exists() and trace.stat().st_size and _get_key_path(trace).exists() != anonymise:
+        was = "without" if anonymise else "with"
+        raise DovetailError(
+            f"{trace} was recorded {was} --anonymise; name another file, or do the same again"
+        )
+
+
+def _get_key_path(trace: Path) -> Path:
+    return trace.with_name(f"{trace.name}.key")
+
+
 def load_key(trace: Path, random: RandomSource) -> bytes:
     """Return the key beside a trace; create it if it is missing."""
-    path = trace.with_name(f"{trace.name}.key")
+    path = _get_key_path(trace)
     try:
         if not path.exists():
             path.touch(mode=0o600)

@@ -19,6 +19,7 @@ from dovetail.trace.model import Event, Header
 _LEVEL: Final = 9
 _MAX_FRAME_LINES: Final = 50_000
 """Lines after which a frame ends: what follows a damaged frame stays readable."""
+_OFFSET_BYTES: Final = 8
 
 
 class TraceWriter:
@@ -32,15 +33,9 @@ class TraceWriter:
     @classmethod
     def append(cls, path: Path) -> Self:
         """Continue a trace; the half-written frame of a killed writer is kept up to its last line."""
-        frames = read_frames(path.read_bytes())
+        _recover(path)
         writer = cls.__new__(cls)
         file = path.open("r+b")
-        if frames.partial is not None:
-            # Rewritten as a frame of its own: a new frame cannot follow half of one.
-            recovered = frames.partial[: frames.partial.rfind(b"\n") + 1]
-            file.truncate(frames.complete_bytes)
-            file.seek(frames.complete_bytes)
-            file.write(zstandard.ZstdCompressor(level=_LEVEL).compress(recovered) if recovered else b"")
         file.seek(0, os.SEEK_END)
         writer._open(file)
         return writer
@@ -99,3 +94,37 @@ class TraceWriter:
         self._lines += 1
         if self._lines >= _MAX_FRAME_LINES:
             self._end_frame()
+
+
+def _recover(path: Path) -> None:
+    """Rewrite a half-written last frame as a frame of its own: none can follow half of one.
+
+    The new frame is first written beside the file, with the place where it belongs. A process
+    that is killed meanwhile loses nothing: the next one writes that frame again.
+    """
+    record = path.with_name(f"{path.name}.recovery")
+    if not record.exists():
+        frames = read_frames(path.read_bytes())
+        if frames.partial is None:
+            return
+        lines = frames.partial[: frames.partial.rfind(b"\n") + 1]
+        frame = zstandard.ZstdCompressor(level=_LEVEL).compress(lines) if lines else b""
+        unfinished = path.with_name(f"{path.name}.recovery.tmp")
+        with unfinished.open("wb") as file:
+            _write_to_disk(file, frames.complete_bytes.to_bytes(_OFFSET_BYTES) + frame)
+        unfinished.replace(record)
+    content = record.read_bytes()
+    offset = int.from_bytes(content[:_OFFSET_BYTES])
+    with path.open("r+b") as file:
+        # A shorter file is another one, which replaced the file of this record.
+        if offset <= file.seek(0, os.SEEK_END):
+            file.truncate(offset)
+            file.seek(offset)
+            _write_to_disk(file, content[_OFFSET_BYTES:])
+    record.unlink()
+
+
+def _write_to_disk(file: BinaryIO, content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())

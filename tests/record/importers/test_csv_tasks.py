@@ -17,7 +17,8 @@ openb-pod-0005,20000,65536,0,0,,LS,Running,2759674,12902960,2759676
 openb-pod-0061,11908,47104,1,1000,,BE,Pending,10001278,10001403,
 openb-pod-0033,3152,5600,1,1000,V100M16|V100M32,BE,Failed,9965463,9965645,9965463
 """
-# The example rows in the description of cluster-trace-gpu-v2020 and of the spot GPU trace of 2026.
+# The example rows in the description of cluster-trace-gpu-v2020, with two instances instead of one, and
+# of the spot GPU trace of 2026.
 PAI = "4f057009a5d481acec67b088,tensorflow,2.0,Terminated,1739162.0,1739200.0,600.0,29.296875,50.0,MISC\n"
 SPOT_GPU = """\
 job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type
