@@ -3,12 +3,15 @@
 Field names are stable: add, never rename.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from dovetail.model.cloud.prices import USD, PriceBook, currency_of
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.quantity import format_amount
 from dovetail.model.kube.resources import CPU
 from dovetail.model.labels import SPOT
@@ -80,8 +83,40 @@ class UnplacedReport(msgspec.Struct, frozen=True, kw_only=True):
     refusals: list[RefusalReport]
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """New nodes and what they cost; pods placed, on new and existing nodes."""
+class JobHours(msgspec.Struct, frozen=True):
+    """Hours that Jobs run: their deadlines, else an assumption."""
+
+    assumed: float = 1.0
+    seconds: FrozenDict[tuple[str, str], int] = FrozenDict()
+    """Namespace and name of a Job → deadline."""
+
+    def of(self, pod: Pod) -> float:
+        """Return the hours that a pod of a Job runs, at most."""
+        name = pod.owner.name if pod.owner is not None else ""
+        seconds = self.seconds.get((pod.namespace, name))
+        return self.assumed if seconds is None else seconds / 3600
+
+
+DEFAULT_JOB_HOURS: Final = JobHours()
+
+
+class JobTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """New nodes that run pods of Jobs only, and end with them."""
+
+    nodes: int
+    price_per_hour: float
+    """USD of the instances."""
+    hours: float
+    """Longest time that one of the nodes runs."""
+    price_per_run: float
+    """USD of the instances until the Jobs end."""
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """New nodes and what they cost; pods placed, on new and existing nodes.
+
+    Amounts per month leave out nodes of Jobs.
+    """
 
     nodes: int
     pods: int
@@ -93,6 +128,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     cost_per_hour: float
     """USD of instances and node costs."""
     cost_per_month: float
+    jobs: JobTotals | None = None
 
 
 class PriceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -147,7 +183,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     discounts: DiscountsReport | None = None
 
 
-def report_on(plan: Plan, prices: PriceBook, region: str, discounts: DiscountsReport | None = None) -> Report:
+def report_on(
+    plan: Plan,
+    prices: PriceBook,
+    region: str,
+    discounts: DiscountsReport | None = None,
+    *,
+    job_hours: JobHours = DEFAULT_JOB_HOURS,
+) -> Report:
     """Return the report of a plan."""
     alternatives: dict[int, list[str]] = {}
     return Report(
@@ -157,7 +200,7 @@ def report_on(plan: Plan, prices: PriceBook, region: str, discounts: DiscountsRe
             for existing in plan.existing
         ],
         unplaced=[_unplaced(unschedulable) for unschedulable in plan.unschedulable],
-        totals=totals_of(plan),
+        totals=totals_of(plan, job_hours),
         prices=price_source(prices, region),
         discounts=discounts,
     )
@@ -174,18 +217,38 @@ def has_estimated_price(node: PlannedNode, prices: PriceBook, region: str) -> bo
     )
 
 
-def totals_of(plan: Plan) -> Totals:
+def totals_of(plan: Plan, job_hours: JobHours = DEFAULT_JOB_HOURS) -> Totals:
     """Add the plan up."""
+    job_nodes = [node for node in plan.nodes if is_job_node(node)]
+    price = plan.price - sum(node.price for node in job_nodes)
+    cost = plan.cost - sum(node.cost for node in job_nodes)
     on_new = sum(len(node.pods) for node in plan.nodes)
     on_existing = sum(len(existing.pods) for existing in plan.existing)
     return Totals(
         nodes=len(plan.nodes),
         pods=on_new + on_existing,
         price_per_hour=round(plan.price, 6),
-        price_per_month=round(plan.price * HOURS_PER_MONTH, 2),
+        price_per_month=round(price * HOURS_PER_MONTH, 2),
         node_cost_per_hour=round(plan.node_cost, 6),
         cost_per_hour=round(plan.cost, 6),
-        cost_per_month=round(plan.cost * HOURS_PER_MONTH, 2),
+        cost_per_month=round(cost * HOURS_PER_MONTH, 2),
+        jobs=_job_totals(job_nodes, job_hours) if job_nodes else None,
+    )
+
+
+def is_job_node(node: PlannedNode) -> bool:
+    """Return True if a new node is only for pods of Jobs."""
+    return bool(node.pods) and all(pod.owner is not None and pod.owner.kind == "Job" for pod in node.pods)
+
+
+def _job_totals(nodes: Sequence[PlannedNode], job_hours: JobHours) -> JobTotals:
+    hours = [max(job_hours.of(pod) for pod in node.pods) for node in nodes]
+    prices = [node.price * duration for node, duration in zip(nodes, hours, strict=True)]
+    return JobTotals(
+        nodes=len(nodes),
+        price_per_hour=round(sum(node.price for node in nodes), 6),
+        hours=round(max(hours), 4),
+        price_per_run=round(sum(prices), 6),
     )
 
 

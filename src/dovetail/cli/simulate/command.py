@@ -1,6 +1,7 @@
 """``dovetail simulate``: plan nodes for the pods of manifests, with prices."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -24,12 +25,14 @@ from dovetail.cli.options.discounts import (
     discounts_in,
     discounts_report,
 )
+from dovetail.cli.options.durations import Duration
 from dovetail.cli.options.feature_gates import strict_gates
 from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress, write, write_lines, write_note
-from dovetail.cli.output.plan_report import as_json, as_yaml, has_estimated_price, report_on
+from dovetail.cli.output.plan_report import JobHours, as_json, as_yaml, has_estimated_price, report_on
 from dovetail.cli.simulate.table import format_plan
+from dovetail.codec.inputs.autoscaled_workloads import ReplicaSource
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
 from dovetail.codec.text.suggestions import join_first
 from dovetail.errors import InvalidInputError, ValidationError
@@ -83,6 +86,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     node_cost: float | None
     fewer_nodes_tolerance: float
     cron_runs: bool
+    replicas: ReplicaSource
+    job_duration: timedelta
     feature_gates: FeatureGates
 
     def settings(self) -> SchedulingSettings:
@@ -170,6 +175,20 @@ def _split_zones(_: click.Context, __: click.Parameter, values: tuple[str, ...])
 @node_cost_options
 @click.option("--cron-runs", is_flag=True, help="Plan for one run of each CronJob as well.")
 @click.option(
+    "--job-duration",
+    type=Duration(),
+    default="1h",
+    show_default=True,
+    help="How long Jobs without activeDeadlineSeconds run, for the price of nodes that end with them.",
+)
+@_choice(
+    "--replicas",
+    ReplicaSource,
+    ReplicaSource.SPEC,
+    help="Replicas of workloads that a HorizontalPodAutoscaler or a ScaledObject (KEDA) scales: those "
+    "of the workload, within the range of the autoscaler; or its minimum or maximum.",
+)
+@click.option(
     "--feature-gates",
     default="",
     callback=strict_gates,
@@ -198,7 +217,8 @@ def simulate(context: click.Context, /, **options: Any) -> None:
             burstable=request.burstable,
             assumed_requests=request.assume_requests,
         )
-    _show(request.output, result, prices, book)
+    job_hours = JobHours(request.job_duration.total_seconds() / 3600, inputs.job_seconds)
+    _show(request.output, result, prices, book, job_hours)
     context.exit(EXIT_UNSCHEDULABLE if result.plan.unschedulable else 0)
 
 
@@ -222,6 +242,7 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, 
                 cluster or [],
                 cron_runs=request.cron_runs,
                 kubelet_expressions=request.feature_gates.NodeClassCEL,
+                replicas=request.replicas,
             ),
         )
     if prices is None or book is None or inputs is None or errors:
@@ -229,16 +250,19 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, 
     return prices, book, inputs
 
 
-def _show(output: PlanFormat, result: SimulationResult, prices: PriceBook, book: DiscountBook) -> None:
+def _show(
+    output: PlanFormat, result: SimulationResult, prices: PriceBook, book: DiscountBook, job_hours: JobHours
+) -> None:
     plan, billed = result.plan, result.billed
     notes = (*result.notes, *_note_prices(plan, prices, result.region), *about_commitments(billed, book))
     if output is PlanFormat.TABLE:
         undated = "" if prices.date else " (undated; add a line '# date: YYYY-MM-DD')"
         region = f"region {result.region}{after_discounts(billed, book)}"
         source = f"{prices.describe(result.region)}{undated}; {region}"
-        write_lines(format_plan(plan, prices=source, notes=notes))
+        write_lines(format_plan(plan, prices=source, notes=notes, job_hours=job_hours))
         return
-    report = report_on(plan, prices, result.region, discounts_report(billed, book))
+    discounts = discounts_report(billed, book)
+    report = report_on(plan, prices, result.region, discounts, job_hours=job_hours)
     write(as_json(report) if output is PlanFormat.JSON else as_yaml(report))
     for note in notes:
         write_note(f"note: {note}")

@@ -8,7 +8,8 @@ import msgspec
 from rich.text import Text
 
 from dovetail.cli.output.console import columns
-from dovetail.cli.output.plan_report import HOURS_PER_MONTH, totals_of
+from dovetail.cli.output.plan_report import DEFAULT_JOB_HOURS, HOURS_PER_MONTH, JobHours, Totals, totals_of
+from dovetail.cli.simulate.suggested_nodepools import suggest_nodepools
 from dovetail.codec.text.suggestions import join_first, pluralize
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, sum_resources
@@ -31,14 +32,18 @@ _FLUSH_RIGHT: Final = frozenset({0, 5, 6, 7})
 _SHOWN_IN_COLUMNS: Final = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
 
-def format_plan(plan: Plan, *, prices: str, notes: Sequence[str] = ()) -> list[Text]:
+def format_plan(
+    plan: Plan, *, prices: str, notes: Sequence[str] = (), job_hours: JobHours = DEFAULT_JOB_HOURS
+) -> list[Text]:
     """Return the lines of a plan."""
     pods = _PodFormatter(plan)
     return [
         *_new_nodes(plan, pods),
         *_existing_nodes(plan, pods),
         *_unschedulable(plan, pods),
+        *_suggestions(plan),
         Text(_totals(plan), style="bold"),
+        *_job_costs(plan, job_hours),
         *_node_costs(plan),
         Text(f"Prices: {prices}.", style="dim"),
         *(Text(f"Note: {note}", style="dim") for note in notes),
@@ -154,6 +159,14 @@ def _unschedulable(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
     yield Text()
 
 
+def _suggestions(plan: Plan) -> Iterable[Text]:
+    """Yield NodePools that GPU and Windows pods need."""
+    for suggestion in suggest_nodepools(plan):
+        yield Text(f"A NodePool for {suggestion.purpose} that would have nodes for them:", style="bold")
+        yield from (Text(f"  {line}") for line in suggestion.as_yaml().splitlines())
+        yield Text()
+
+
 def _totals(plan: Plan) -> str:
     totals = totals_of(plan)
     on_existing = sum(len(node.pods) for node in plan.existing)
@@ -161,14 +174,30 @@ def _totals(plan: Plan) -> str:
     if totals.nodes:
         parts.append(
             f"{pluralize(totals.nodes, 'new node')} for {pluralize(totals.pods - on_existing, 'pod')}: "
-            f"${totals.price_per_hour:,.4f} per hour, "
-            f"${totals.price_per_month:,.2f} per month ({HOURS_PER_MONTH} h)"
+            f"${totals.price_per_hour:,.4f} per hour" + _per_month(totals)
         )
     if on_existing:
         parts.append(f"{pluralize(on_existing, 'pod')} on existing nodes")
     if plan.unschedulable:
         parts.append(f"{pluralize(len(plan.unschedulable), 'pod')} unschedulable")
     return "; ".join(parts) or "Nothing to place: no pod is pending"
+
+
+def _per_month(totals: Totals) -> str:
+    if totals.jobs is not None and totals.jobs.nodes == totals.nodes:
+        return ""
+    without = " without Jobs" if totals.jobs is not None else ""
+    return f", ${totals.price_per_month:,.2f} per month ({HOURS_PER_MONTH} h){without}"
+
+
+def _job_costs(plan: Plan, job_hours: JobHours) -> Iterable[Text]:
+    """Yield what nodes cost that only run pods of Jobs."""
+    jobs = totals_of(plan, job_hours).jobs
+    if jobs is not None:
+        yield Text(
+            f"{pluralize(jobs.nodes, 'node')} for Jobs only: ${jobs.price_per_hour:,.4f} per hour, "
+            f"${jobs.price_per_run:,.4f} per run of at most {jobs.hours:,g} h"
+        )
 
 
 def _node_costs(plan: Plan) -> Iterable[Text]:
@@ -180,7 +209,8 @@ def _node_costs(plan: Plan) -> Iterable[Text]:
     each = " to ".join(f"${amount:,.4f}" for amount in dict.fromkeys((amounts[0], amounts[-1])))
     yield Text(
         f"With node costs of {each} each: "
-        f"${totals.cost_per_hour:,.4f} per hour, ${totals.cost_per_month:,.2f} per month"
+        f"${totals.cost_per_hour:,.4f} per hour"
+        + (f", ${totals.cost_per_month:,.2f} per month" if totals.cost_per_month else "")
     )
 
 

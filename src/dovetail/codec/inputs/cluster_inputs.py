@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
+from dovetail.codec.inputs.autoscaled_workloads import ReplicaSource, scale_workloads
 from dovetail.codec.inputs.collection import Collection, NamedFile, read_collections
 from dovetail.codec.inputs.legacy_kubelet import move_kubelets
-from dovetail.codec.inputs.replicas import WORKLOADS, ReplicaFactory, create_volume_claims
+from dovetail.codec.inputs.replicas import WITH_REPLICA_SETS, WORKLOADS, ReplicaFactory, create_volume_claims
 from dovetail.codec.inputs.storage_class_defaults import apply_storage_classes, delay_binding
 from dovetail.codec.inputs.workload_changes import WorkloadChange, compare_workloads
 from dovetail.codec.kube.nodes import CsiNode
@@ -61,6 +62,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     pdbs: tuple[PodDisruptionBudget, ...] = ()
     services: tuple[Service, ...] = ()
     controllers: tuple[WorkloadController, ...] = ()
+    job_seconds: FrozenDict[tuple[str, str], int] = FrozenDict()
+    """Namespace and name of a Job → longest time that it may run, if it says so."""
     recorded_at: datetime | None = None
     """About when the dumps were made: the latest time in their nodes and pods."""
     ignored: FrozenDict[str, int] = FrozenDict()
@@ -83,14 +86,17 @@ def read_inputs(
     *,
     cron_runs: bool = False,
     kubelet_expressions: bool = True,
+    replicas: ReplicaSource = ReplicaSource.SPEC,
 ) -> Inputs:
     """Read manifests and dumps; raise ``InvalidInputError`` with all errors in them.
 
     An object in the manifests replaces the one of the same name in a dump. A
     CronJob has no pods, or with ``cron_runs`` those of one run. Without
-    ``kubelet_expressions``, they are errors in manifests.
+    ``kubelet_expressions``, they are errors in manifests. ``replicas`` selects those of
+    autoscaled workloads.
     """
     manifests, live = read_collections(files, cluster, kubelet_expressions=kubelet_expressions)
+    scale_notes = scale_workloads(manifests, live, replicas)
     merged = live.merge(manifests)
     changes = compare_workloads(manifests, live, cron_runs=cron_runs)
     _check_total(changes, manifests)
@@ -130,10 +136,18 @@ def read_inputs(
         pdbs=tuple(merged.models("PodDisruptionBudget")),
         services=tuple(merged.models("Service")),
         controllers=_get_controllers(changes, live),
+        job_seconds=FrozenDict(
+            {
+                (workload.namespace, workload.name): workload.run_seconds
+                for workload in (change.workload for change in changes)
+                if workload.run_seconds is not None
+            }
+        ),
         recorded_at=live.recorded_at(),
         ignored=FrozenDict(dict((manifests.ignored + live.ignored).most_common())),
         warnings=(
             *manifests.notes,
+            *scale_notes,
             *_find_idle_workloads(changes, manifests, cron_runs=cron_runs),
             *admission_warnings,
             *rejected,
@@ -309,7 +323,9 @@ def _get_namespaces(merged: Collection, pods: Iterable[Pod]) -> tuple[Namespace,
 
 
 def _get_controllers(changes: Iterable[WorkloadChange], live: Collection) -> tuple[WorkloadController, ...]:
-    workloads = [workload for kind in WORKLOADS if kind != "Deployment" for workload in live.models(kind)]
+    workloads = [
+        workload for kind in WORKLOADS if kind not in WITH_REPLICA_SETS for workload in live.models(kind)
+    ]
     workloads += [change.workload for change in changes]
     controllers = filter(None, map(workload_controller, workloads))
     return tuple({(owner.kind, owner.namespace, owner.name): owner for owner in controllers}.values())

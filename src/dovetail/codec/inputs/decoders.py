@@ -11,7 +11,7 @@ from dovetail.codec.conversion.converted_object import Conversion, ConversionNot
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import nodeclaims, nodeclasses, nodepools
 from dovetail.codec.karpenter.nodeclass_kubelet import decode_kubelet
-from dovetail.codec.kube import admission, nodes, storage, workloads
+from dovetail.codec.kube import admission, autoscalers, nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
 from dovetail.codec.text.documents import FieldError, RawObject
 from dovetail.codec.text.suggestions import nearest_match
@@ -34,6 +34,9 @@ _DECODERS: dict[tuple[str, str], Decoder] = {
     (_APPS, "DaemonSet"): workloads.decode_daemon_set,
     (_BATCH, "Job"): workloads.decode_job,
     (_BATCH, "CronJob"): workloads.decode_cron_job,
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscalers.decode_horizontal_pod_autoscaler,
+    ("keda.sh", "ScaledObject"): autoscalers.decode_scaled_object,
+    ("argoproj.io", "Rollout"): workloads.decode_rollout,
     ("policy", "PodDisruptionBudget"): workloads.decode_pod_disruption_budget,
     ("storage.k8s.io", "StorageClass"): storage.decode_storage_class,
     ("storage.k8s.io", "CSINode"): nodes.decode_csi_node,
@@ -55,6 +58,9 @@ _VERSIONS: dict[str, tuple[str, ...]] = {
     _BATCH: ("v1", "v1beta1"),
     "policy": ("v1", "v1beta1"),
     "storage.k8s.io": ("v1", "v1beta1"),
+    "autoscaling": ("v2", "v1", "v2beta1", "v2beta2"),
+    "keda.sh": ("v1alpha1",),
+    "argoproj.io": ("v1alpha1",),
 }
 _GROUP_OF = {kind: group for group, kind in _DECODERS} | {kind: group for group, _, kind in _LEGACY}
 _GROUPS = frozenset(_GROUP_OF.values())
@@ -64,7 +70,7 @@ _OTHER_KINDS = frozenset(
         "ConfigMap Secret Event Endpoints EndpointSlice ResourceQuota PodTemplate "
         "ServiceAccount Binding ControllerRevision NodeOverlay CSIDriver CSIStorageCapacity "
         "VolumeAttachment VolumeAttributesClass Eviction ComponentStatus "
-        "PodSecurityPolicy List"
+        "PodSecurityPolicy List ScaledJob Scale Application ApplicationSet Workflow"
     ).split()
 )
 """Other kinds of these groups, which are not misspelt kinds."""
@@ -217,7 +223,8 @@ def _check_spelling(group: str, version: str, kind: str) -> Problem | None:
 
 
 def _api_version(group: str, kind: str) -> str:
-    version = next((v for g, v, k in _LEGACY if k == kind and (g, k) not in _DECODERS), "v1")
+    current = _VERSIONS.get(group, ("v1",))[0]
+    version = next((v for g, v, k in _LEGACY if k == kind and (g, k) not in _DECODERS), current)
     return f"{group}/{version}" if group else version
 
 

@@ -9,7 +9,9 @@ from dovetail.codec.kube.workloads import TEMPLATE_HASH, Workload
 from dovetail.model.kube.pod import Pod, PodVolume
 from dovetail.model.kube.storage import PersistentVolumeClaim
 
-WORKLOADS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job", "CronJob")
+WORKLOADS = ("Deployment", "Rollout", "ReplicaSet", "ReplicationController", "StatefulSet", "Job", "CronJob")
+WITH_REPLICA_SETS = ("Deployment", "Rollout")
+"""Workloads whose pods belong to ReplicaSets."""
 _JOB_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 
 

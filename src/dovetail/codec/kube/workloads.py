@@ -42,6 +42,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     volume_claim_templates: tuple[VolumeClaimTemplate, ...] = ()
     first_ordinal: int = 1
     """Ordinal of the first replica."""
+    run_seconds: int | None = None
+    """``activeDeadlineSeconds`` of a Job, or of its pods."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -56,14 +58,32 @@ def decode_deployment(root: Field) -> Workload:
             "progressDeadlineSeconds"
         ).split()
     )
-    workload = _decode_workload("Deployment", "apps/v1", decode_metadata(root), root["spec"])
+    return _with_replica_set(
+        _decode_workload("Deployment", "apps/v1", decode_metadata(root), root["spec"]), root["spec"]
+    )
+
+
+def decode_rollout(root: Field) -> Workload:
+    """Decode an argoproj.io/v1alpha1 Rollout: a Deployment with other strategies.
+
+    One that borrows the template of a Deployment (``workloadRef``) has no pods of its own.
+    """
+    spec = root["spec"]
+    workload = _decode_workload("Rollout", "argoproj.io/v1alpha1", decode_metadata(root), spec)
+    if spec["workloadRef"]:
+        return msgspec.structs.replace(workload, replicas=0, has_replica_count=True)
+    return _with_replica_set(workload, spec)
+
+
+def _with_replica_set(workload: Workload, spec: Field) -> Workload:
+    """Return the workload with the ReplicaSet of its template as owner of its pods."""
     template_hash = _template_hash(workload.pod)
     pod = msgspec.structs.replace(
         workload.pod,
         labels=workload.pod.labels.with_items({TEMPLATE_HASH: template_hash}),
         owner=OwnerReference("apps/v1", "ReplicaSet", f"{workload.name}-{template_hash}"),
     )
-    selector = _decode_workload_selector(root["spec"], workload.pod)
+    selector = _decode_workload_selector(spec, workload.pod)
     return msgspec.structs.replace(workload, pod=pod, selector=selector)
 
 
@@ -141,7 +161,16 @@ def _decode_job(meta: Metadata, spec: Field, status: Field) -> Workload:
         selector=decode_selector(spec["selector"]),
         replicas=running,
         has_replica_count=True,
+        run_seconds=_decode_deadline(spec),
     )
+
+
+def _decode_deadline(spec: Field) -> int | None:
+    deadlines = [
+        spec["activeDeadlineSeconds"].integer(low=1),
+        spec.at("template", "spec", "activeDeadlineSeconds").integer(low=1),
+    ]
+    return min((seconds for seconds in deadlines if seconds is not None), default=None)
 
 
 def _is_finished(status: Field) -> bool:
@@ -192,7 +221,7 @@ def workload_controller(workload: Workload) -> WorkloadController | None:
     if owner is None or owner.kind not in ("ReplicaSet", "StatefulSet", "ReplicationController"):
         return None
     chosen = workload.selector
-    if workload.kind == "Deployment" and chosen is not None:
+    if workload.kind in ("Deployment", "Rollout") and chosen is not None:
         own = {TEMPLATE_HASH: workload.pod.labels[TEMPLATE_HASH]}
         chosen = LabelSelector(chosen.match_labels.with_items(own), chosen.expressions)
     return WorkloadController(kind=owner.kind, namespace=workload.namespace, name=owner.name, selector=chosen)
