@@ -12,7 +12,7 @@ from dovetail.cli.explain.output import Nodes, format_nodes
 from dovetail.cli.main import cli
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.explain import TargetFleet
-from dovetail.ports.api_resources import DEPLOYMENTS, NODES, PODS, RESOURCES
+from dovetail.ports.api_resources import DEPLOYMENTS, EVENTS, NODE_POOLS, NODES, PODS, RESOURCES
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.apiserver.storage.frozen_object import thaw
 from dovetail.simulator.cluster import SimulatedCluster
@@ -192,6 +192,36 @@ def test_a_pod_that_keeps_its_node_is_shown_with_the_price(held: str) -> None:
 
     assert "PodDisruptionBudget default/web allows no eviction now." in result.stdout
     assert "That costs $0.0365 per hour ($27 a month)." in result.stdout
+
+
+def test_a_running_pod_is_shown_with_its_price_share_and_the_node_it_could_move_to(tmp_path: Path) -> None:
+    file = dump(half_empty_cluster(), tmp_path)
+
+    pod = explain_json("pod", _pod(file, "web"), file=file)
+    result = explain("pod", _pod(file, "web"), files=[file])
+
+    assert pod["node_price"] == pytest.approx(M5_LARGE_SPOT)
+    assert pod["node_share"] == pytest.approx(0.9 / 1.93, rel=0.01)
+    assert pod["existing"] not in ("", pod["node"])
+    assert "It requests 47% of the node" in result.stdout
+    assert f"Without this node, it would fit on {pod['existing']}." in result.stdout
+
+
+def test_a_drifted_node_whose_pods_fit_nowhere_stays_as_its_event_says(tmp_path: Path) -> None:
+    objects = (a_node_class(), a_pool(), an_app(replicas=1))
+    cluster = build_cluster(build_scenario(objects=objects, node_group=0))
+    wait(cluster, 60)
+    unknown = [{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m99"]}]
+    patch = {"spec": {"template": {"spec": {"requirements": unknown}}}}
+    cluster.api.patch(NODE_POOLS, "default", patch, PatchType.MERGE)
+    wait(cluster, 60)
+
+    (node,) = explain_json("node", file=dump(cluster, tmp_path))["nodes"]
+
+    messages = [event["message"] for event in cluster.api.list(EVENTS).items]
+    assert node["code"] == "no-place"
+    assert node["because"].startswith("it has drifted (RequirementsDrifted), but Pod default/web")
+    assert any("cannot be scheduled: default: no instance type meets" in message for message in messages)
 
 
 def test_a_schedulable_pod_is_shown_with_its_new_node_and_price(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from rich.text import Text
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import price_source
 from dovetail.model.cloud.prices import PriceBook
-from dovetail.simulator.scenario.model import Phase, Scenario
+from dovetail.simulator.scenario.model import Phase, Scenario, Wait
 from dovetail.simulator.scenario_runner import PhaseReport, Report, StartupBreakdown
 
 _NUMBERS: Final = frozenset(range(1, 9))
@@ -68,11 +68,7 @@ def _phase_json(phase: PhaseReport) -> dict[str, Any]:
 
 def outcome_lines(outcome: Outcome, prices: PriceBook) -> list[Text]:
     """Return the report as lines of text."""
-    return [
-        *_phases(outcome.report.phases),
-        *_startup_table(outcome.report.phases),
-        *_footer(outcome, prices),
-    ]
+    return [*_phases(outcome.report.phases), *_startup_table(outcome), *_footer(outcome, prices)]
 
 
 def wall_line(outcome: Outcome) -> Text:
@@ -107,9 +103,18 @@ def _phase_row(phase: PhaseReport) -> list[str]:
     ]
 
 
-def _startup_table(phases: Sequence[PhaseReport]) -> Iterator[Text]:
-    """Yield the table of start-up times of the last pod."""
-    startups = [(phase.name, phase.startup) for phase in phases if phase.startup is not None]
+def _startup_table(outcome: Outcome) -> Iterator[Text]:
+    """Yield the table of start-up times of the last pod.
+
+    Where a phase itself waits before it creates pods, that wait does not count.
+    """
+    startups = []
+    for phase, planned in zip(outcome.report.phases, outcome.scenario.phases, strict=True):
+        startup = phase.startup
+        if startup is not None and any(isinstance(action, Wait) for action in planned.actions):
+            startup = msgspec.structs.replace(startup, waiting=0.0)
+        if startup is not None:
+            startups.append((phase.name, startup))
     if not startups:
         return
     head = ["UNTIL THE LAST POD RAN", *(title for title, _ in _STARTUP_COLUMNS), "IN ALL", "DOVETAIL'S OWN"]

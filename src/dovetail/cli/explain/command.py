@@ -38,12 +38,12 @@ from dovetail.core.disruption.command import KeepReason
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
 from dovetail.core.provisioning import format_names, is_provisionable
 from dovetail.core.scheduling.host_groups import StuckHostGroup
-from dovetail.core.scheduling.pod_outlook import predict_outlook
+from dovetail.core.scheduling.pod_outlook import PodOutlook, predict_outlook
 from dovetail.core.scheduling.work import is_complex
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.resources import sum_resources
+from dovetail.model.kube.resources import CPU, MEMORY, sum_resources
 from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
 from dovetail.model.savings import LEDGER_CONFIG_MAP
@@ -301,11 +301,7 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
         protected=is_protected,
     )
     if pod.node_name:
-        if not blocking and not is_protected:
-            return explanation
-        reasons = _explain_nodes(cluster)
-        reason = next((reason for reason in reasons if reason.node == pod.node_name), None)
-        return msgspec.structs.replace(explanation, stay=reason)
+        return _explain_running(cluster, pod, explanation)
     if not is_provisionable(pod):
         return explanation
     assigned = (
@@ -315,9 +311,47 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
     if claim is not None and not claim.deleting:
         return msgspec.structs.replace(explanation, claim=claim.name, waiting=True)
     outlook = predict_outlook(pod, _build_snapshot(cluster), cluster.scheduling)
+    explanation = msgspec.structs.replace(explanation, waiting=True)
+    return _with_outlook(explanation, pod, outlook)
+
+
+def _explain_running(cluster: ExplainedCluster, pod: Pod, explanation: PodExplanation) -> PodExplanation:
+    """Add the share of the node's price, and the node that the pod could move to."""
+    reasons = _explain_nodes(cluster)
+    reason = next((reason for reason in reasons if reason.node == pod.node_name), None)
+    node = cluster.cache.node(pod.node_name)
+    price = reason.price if reason is not None else 0.0
+    is_blocker = bool(explanation.blocking) or explanation.protected
     explanation = msgspec.structs.replace(
         explanation,
-        waiting=True,
+        stay=reason if is_blocker else None,
+        node_price=price,
+        node_share=_dominant_share(pod, node) if node is not None else 0.0,
+    )
+    if pod.is_owned_by_daemon_set or pod.is_static or pod.is_terminal or pod.deleting:
+        return explanation
+    snapshot = _build_snapshot(cluster)
+    others = tuple(other for other in snapshot.nodes if other.name != pod.node_name)
+    moved = msgspec.structs.replace(pod, node_name="", nominated_node_name="")
+    pending = (*snapshot.pending_pods, moved)
+    without_node = msgspec.structs.replace(snapshot, nodes=others, pending_pods=pending)
+    outlook = predict_outlook(moved, without_node, cluster.scheduling)
+    return _with_outlook(explanation, pod, outlook)
+
+
+def _dominant_share(pod: Pod, node: NodeObject) -> float:
+    """Return the larger share of the node's CPU and memory that the pod requests."""
+    shares = (
+        pod.spec.requests.get(name, 0) / node.allocatable[name]
+        for name in (CPU, MEMORY)
+        if node.allocatable.get(name)
+    )
+    return max(shares, default=0.0)
+
+
+def _with_outlook(explanation: PodExplanation, pod: Pod, outlook: PodOutlook) -> PodExplanation:
+    explanation = msgspec.structs.replace(
+        explanation,
         existing=outlook.existing,
         refusals=list(outlook.reasons),
         complex=is_complex(pod.spec),

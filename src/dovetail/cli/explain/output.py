@@ -66,6 +66,10 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: str
     node: str = ""
+    node_price: float = 0.0
+    """USD per hour of its node; 0 if that is unknown."""
+    node_share: float = 0.0
+    """Larger share of the node's CPU and memory that it requests."""
     waiting: bool = False
     budgets: list[str] = []
     blocking: list[str] = []
@@ -148,7 +152,8 @@ def _format_unpriced(unpriced: list[UnpricedNode]) -> Iterable[Text]:
 
 def _describe_gap(gap: FleetGap) -> str:
     return (
-        f"The {gap.nodes:,} nodes of NodePools cost {gap.ratio:.2f} × the lower bound for their pods, "
+        f"{'The node' if gap.nodes == 1 else f'The {gap.nodes:,} nodes'} of NodePools "
+        f"{'costs' if gap.nodes == 1 else 'cost'} {gap.ratio:.2f} × the lower bound for their pods, "
         f"{gap.bound.price:,.2f} USD/h ({gap.bound.kind} relaxation): no fleet is cheaper."
     )
 
@@ -212,6 +217,7 @@ def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:
 def format_pod(pod: PodExplanation, prices: str) -> Iterable[Text]:
     """Yield the lines about one pod."""
     yield Text(f"Pod {pod.pod} {_describe_state(pod)}.", style="bold")
+    yield from _describe_running(pod)
     for refusal in pod.refusals:
         nodepool = f"NodePool {refusal.nodepool}" if refusal.nodepool else "No NodePool"
         yield Text(f"  {nodepool}: {refusal.message}")
@@ -269,6 +275,26 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
     yield from _format_unpriced(report.unpriced)
     yield from _describe_node_cost(report.price, report.node_cost)
     yield _format_source(prices)
+
+
+def _describe_running(pod: PodExplanation) -> Iterable[Text]:
+    """Yield the price share of a running pod, and the node that it could move to."""
+    if not pod.node:
+        return
+    if pod.node_price:
+        yield Text(
+            f"It requests {pod.node_share:.0%} of the node (the larger share of CPU and memory): "
+            f"{_per_hour(pod.node_price * pod.node_share)} of {_per_hour(pod.node_price)}."
+        )
+    if pod.existing:
+        yield Text(f"Without this node, it would fit on {pod.existing}.")
+    elif pod.new:
+        price = _per_hour(pod.new_price)
+        yield Text(
+            f"Without this node, it would get a new {pod.new} of NodePool {pod.new_nodepool} for {price}."
+        )
+    elif pod.refusals:
+        yield Text("Without this node, it could get no node:")
 
 
 def _describe_state(pod: PodExplanation) -> str:

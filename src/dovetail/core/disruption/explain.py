@@ -157,6 +157,8 @@ def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason
         problem = method.get_ineligible_reason(candidate)
         return keep("unfit", problem) if problem is not None else (method, candidate)
     code, message = _explain_eligibility(method, eligibility, claim, pool, context)
+    if code == "goes" and method.needs_context and candidate.reschedulable_pods:
+        return method, candidate
     # A replacement costs as much as the node, as far as is known here.
     saving = price + node_cost if code == "goes" and not method.launches_replacements else 0.0
     return keep(code, message, blocker if code in _POOL_CODES else None, saving)
@@ -217,10 +219,34 @@ def _describe_young(claim: NodeClaim, pool: NodePool, now: datetime) -> str:
     return f"{_YOUNG}; {ceil((end - now).total_seconds()):,} s left, until {end:%H:%M:%S}"
 
 
+def _explain_replacements(
+    method: Method, candidates: tuple[Candidate, ...], context: ExplainContext
+) -> Iterable[KeepReason]:
+    """Explain nodes that have to be replaced: one whose pods fit nowhere stays, as its Event says."""
+    decision = method.decide(
+        MethodInput(
+            candidates=candidates,
+            allowed_disruptions={candidate.pool.name: len(candidates) for candidate in candidates},
+            context=context.create_context(candidates),
+            settings=context.settings,
+            scheduling=context.scheduling,
+        )
+    )
+    blocked = {reason.node: reason for reason in decision.keep_reasons}
+    for candidate in candidates:
+        cause = method.explain(candidate.claim) if method.explain is not None else ""
+        reason = blocked.get(candidate.name)
+        code, message = ("goes", cause) if reason is None else (reason.code, f"{cause}, but {reason.message}")
+        yield _keep(candidate.name, candidate.price, candidate.node_cost, code, message)
+
+
 def _explain_together(
     method: Method, candidates: tuple[Candidate, ...], context: ExplainContext
 ) -> Iterable[KeepReason]:
     """Explain candidates by the decision that the method would make on all of them."""
+    if method.explain is not None:
+        yield from _explain_replacements(method, candidates, context)
+        return
     pools = {candidate.pool.name: candidate.pool for candidate in candidates}
     decision = method.decide(
         MethodInput(
