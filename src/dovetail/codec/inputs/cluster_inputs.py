@@ -63,7 +63,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[Service, ...] = ()
     controllers: tuple[WorkloadController, ...] = ()
     job_seconds: FrozenDict[tuple[str, str], int] = FrozenDict()
-    """Namespace and name of a Job → longest time that it may run, if it says so."""
+    """Namespace and name of a Job → its deadline in seconds, if it has one."""
     recorded_at: datetime | None = None
     """About when the dumps were made: the latest time in their nodes and pods."""
     ignored: FrozenDict[str, int] = FrozenDict()
