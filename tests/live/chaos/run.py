@@ -43,7 +43,7 @@ _STRICT = {
     ("two leaders", "exit code other than 1"): 0.0,
     ("CRDs deleted and created", "instances left without CRDs"): 0.0,
     ("hostile objects", "peak memory"): _MEMORY_LIMIT,
-    ("hostile objects", "memory afterwards over before"): 1.3,
+    ("hostile objects", "memory afterwards over before"): 1.4,
 }
 _UNITS = {"peak memory": "MiB", "recovery": "s", "take-over": "s", "exit of the old leader": "s"}
 
