@@ -14,7 +14,7 @@ LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 3 --dist loadfile -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-policies bench-kube bench-aws bench-dashboard screenshots docs chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist requirements clean
+.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-policies bench-kube bench-aws bench-dashboard screenshots docs chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist man install-check image-check audit coverage mutants release-check requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -109,12 +109,41 @@ crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 grafana: $(READY) ## Generate the Grafana dashboards of the chart
 	@$(VENV)/bin/python scripts/grafana
 
-charts: $(READY) ## Package the Helm charts into dist/ (needs helm)
-	@command -v helm >/dev/null || { echo 'make charts needs helm on the PATH' >&2; exit 1; }
-	@helm package --destination dist deploy/charts/*
+# helm lint needs the two required values.
+REQUIRED = --set settings.clusterName=demo --set controller.image.repository=registry.example/dovetail
+HELM = helm
+CHARTS = dist
+charts: ## Package the Helm charts into dist/ (needs helm); REGISTRY=oci://HOST/PATH pushes them
+	@command -v $(HELM) >/dev/null || { echo 'make charts needs helm on the PATH' >&2; exit 1; }
+	@$(HELM) lint --strict --quiet deploy/charts/dovetail $(REQUIRED) && $(HELM) lint --strict --quiet deploy/charts/dovetail-crd
+	@$(HELM) package --destination $(CHARTS) deploy/charts/*
+	@$(if $(REGISTRY),for archive in $(CHARTS)/dovetail*-[0-9]*.tgz; do $(HELM) push $$archive $(REGISTRY) $(HELM_PUSH) || exit 1; done)
 
-dist: $(READY) ## Build wheels and source archive of the last commit into dist/
+dist: $(READY) ## Build wheels, source archive and kubectl plugin of the last commit into dist/
 	@$(VENV)/bin/python scripts/dist
+
+man: $(READY) ## Write manual pages and shell completions into build/share
+	@$(VENV)/bin/python scripts/manuals
+
+PYTHONS = python3.11 python3.12 python3.13
+install-check: dist ## Install dist/ with pip, pipx and uv in fresh environments; PYTHONS="python3.11 python3.12"
+	@$(VENV)/bin/python scripts/install-check $(PYTHONS)
+
+image-check: $(READY) ## Build the image without a registry and run it on a real control plane (needs root and Go)
+	@$(RUN) pytest -m live tests/live/test_image.py -rs $(ARGS)
+
+audit: $(READY) ## Look pinned packages up in a database of vulnerabilities
+	@$(VENV)/bin/python scripts/audit $(ARGS)
+
+coverage: $(READY) ## Measure the lines and branches that `make test` runs; ARGS=tests/core for a part
+	@$(RUN) pytest -n auto --dist worksteal -m 'not slow and not live and not browser' --cov --cov-report= $(ARGS)
+	@$(RUN) coverage report --skip-covered --sort=cover | tail -40
+
+mutants: $(READY) ## Change core/ in small ways and list the changes that no test notices; takes minutes
+	@$(VENV)/bin/python scripts/mutants $(ARGS)
+
+release-check: ## Run all that docs/contributing/release.md asks for before a release; takes hours
+	@scripts/release-check
 
 requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
 	@command -v uv >/dev/null || { echo 'make requirements needs uv on the PATH' >&2; exit 1; }
@@ -125,7 +154,7 @@ requirements: ## Compile requirements/*.in to pinned versions with hashes (needs
 	done
 
 clean: ## Remove .venv and all other generated files
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) build dist src/*.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis src/dovetail/core/scheduling/fleet/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,5 +1,7 @@
 """`make dist` and what `pip install` of its wheels gives."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 LIMIT_MB = 150
@@ -76,6 +79,70 @@ def test_it_is_small(commands: Path) -> None:
 
 def test_kubectl_finds_it_as_a_plugin(commands: Path) -> None:
     assert run(commands / "kubectl-dovetail", "--version") == run(commands / "dovetail", "--version")
+
+
+def test_every_command_has_a_manual_page_and_every_shell_a_completion_script(commands: Path) -> None:
+    share = commands.parent / "share"
+    listed = re.findall(r"^  ([a-z]+)  ", run(commands / "dovetail", "--help"), re.MULTILINE)
+    pages = {path.stem for path in (share / "man" / "man1").iterdir()}
+
+    assert len(listed) > 10
+    assert pages >= {"dovetail", "dovetail-cluster-plan"} | {f"dovetail-{name}" for name in listed}
+    for path in ("bash-completion/completions/dovetail", "zsh/site-functions/_dovetail"):
+        assert "_DOVETAIL_COMPLETE" in (share / path).read_text()
+    assert "_DOVETAIL_COMPLETE" in (share / "fish/vendor_completions.d/dovetail.fish").read_text()
+
+
+def test_groff_formats_a_manual_page_without_a_warning(commands: Path) -> None:
+    groff = shutil.which("groff")
+    if groff is None:
+        pytest.skip("groff is not installed")
+
+    page = run(
+        groff, "-man", "-ww", "-Kutf8", "-Tutf8", commands.parent / "share/man/man1/dovetail-simulate.1"
+    )
+
+    assert "warning" not in page
+    assert "Exit" not in page.partition("NAME")[0]
+    assert "dovetail-simulate - Plan nodes for the pods of manifests" in re.sub(r"\x1b\[\d*m", "", page)
+
+
+def test_the_krew_manifest_names_the_plugin_archive_and_its_hash(packages: Path) -> None:
+    manifest = yaml.safe_load((packages / "dovetail.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    archive = packages / platform["uri"].rpartition("/")[2]
+
+    assert manifest["metadata"]["name"] == "dovetail"
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", manifest["spec"]["version"])
+    assert platform["sha256"] == sha256(archive.read_bytes()).hexdigest()
+    with tarfile.open(archive) as plugin:
+        modes = {member.name: member.mode for member in plugin.getmembers()}
+    assert modes[platform["bin"]] == 0o755
+    assert {"LICENSE", "requirements.txt"} < modes.keys()
+
+
+def test_the_krew_plugin_runs_the_environment_that_its_first_call_created(
+    packages: Path, commands: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    with tarfile.open(next(packages.glob("kubectl-dovetail-*.tar.gz"))) as plugin:
+        plugin.extractall(store, filter="data")
+    linked = tmp_path / "kubectl-dovetail"
+    linked.symlink_to(store / "kubectl-dovetail")
+    environment = tmp_path / "cache" / "dovetail" / "kubectl-plugin" / "0.1.0"
+    environment.parent.mkdir(parents=True)
+    # Stands in for the downloads: an environment of the same packages.
+    environment.symlink_to(commands.parent)
+
+    output = subprocess.run(
+        [linked, "--version"],
+        env={"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert output.stdout == run(commands / "dovetail", "--version")
 
 
 @pytest.mark.parametrize(("command", "extra"), [("run", "run"), ("cluster", "cluster")])

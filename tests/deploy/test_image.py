@@ -43,11 +43,18 @@ def test_no_instruction_uses_a_shell() -> None:
             assert isinstance(json.loads(rest), list)
 
 
-def test_the_last_stage_only_copies() -> None:
-    names = [name for name, _ in last_stage()]
+def test_the_last_stage_is_empty_but_for_the_files_that_the_first_selects() -> None:
+    stage = last_stage()
 
-    assert "RUN" not in names
-    assert "ADD" not in names
+    assert stage[0] == ("FROM", "scratch")
+    assert [rest for name, rest in stage if name in ("COPY", "ADD", "RUN")] == ["--from=build /rootfs /"]
+
+
+def test_the_base_image_is_pinned_by_digest() -> None:
+    (base,) = [rest for name, rest in instructions() if name == "ARG"]
+
+    assert re.fullmatch(r"BASE=docker\.io/library/python:3\.11-bookworm@sha256:[0-9a-f]{64}", base)
+    assert [rest for name, rest in instructions() if name == "FROM"] == ["${BASE} AS build", "scratch"]
 
 
 def test_copied_paths_exist_and_are_not_ignored() -> None:
@@ -77,11 +84,10 @@ def test_the_dockerfile_contains_no_secret_and_no_host() -> None:
     text = DOCKERFILE.read_text()
 
     assert not re.search(r"(?i)token|password|secret|aws_access|https?://", text)
-    assert all(name != "ARG" or rest.startswith("PYTHON=") for name, rest in instructions())
 
 
 def test_the_python_version_is_supported() -> None:
-    (version,) = [rest.partition("=")[2] for name, rest in instructions() if name == "ARG"]
+    (version,) = [match[1] for name, rest in instructions() if (match := re.match(r"BASE=.*:([\d.]+)", rest))]
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
 
     assert required.startswith(">=")

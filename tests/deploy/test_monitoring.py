@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.debian_package import debian_program
 from tests.support.helm.charts import CHART, REQUIRED_VALUES, merged, only, rendered, try_helm
-from tests.support.promtool import promtool
 
 ROOT = Path(__file__).parents[2]
 ALERTS = CHART / "files" / "alerts.yaml"
@@ -65,12 +65,13 @@ def test_every_alert_says_what_happened_and_has_a_chapter() -> None:
 
 
 def test_promtool_accepts_the_alerts_and_each_fires_only_when_it_should(tmp_path: Path) -> None:
+    promtool = debian_program("promtool", package="prometheus")
     cases = tmp_path / "alerts.yaml"
     text = (Path(__file__).parent / "alerts.yaml").read_text()
     cases.write_text(text.replace("RULES", str(ALERTS)))
 
     for arguments in (["check", "rules", ALERTS], ["test", "rules", cases]):
-        done = subprocess.run([promtool(), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run([promtool, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
     assert {rule["alert"] for rule in rules()} == set(re.findall(r"alertname=\"(\w+)\"", text))

@@ -5,38 +5,21 @@ moto stands in for AWS, and the tests for the kubelet.
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
-from threading import Thread
 from typing import Any
-from urllib.error import HTTPError, URLError
 
-import boto3
 import pytest
 
+from tests.live.chart_pod import SECRET, Kubelet, Pod, aws_environment, create_account, workload
 from tests.live.cluster import wait_for
 from tests.live.control_plane import ControlPlane
-from tests.observability.test_health import free_ports
-from tests.support.aws.nodeclass_account import REGION, Account
-from tests.support.helm.charts import (
-    CHART,
-    CRDS,
-    NAMESPACE,
-    RELEASE,
-    REQUIRED_VALUES,
-    helm,
-    merged,
-    only,
-    rendered,
-)
+from tests.support.helm.binary import helm_binary
+from tests.support.helm.charts import CHART, CRDS, NAMESPACE, RELEASE, REQUIRED_VALUES, helm, merged
 from tests.support.moto.server import MotoAws, moto_aws
 
 _FORBIDDEN = "forbidden"
-_LABELS = {"app": "web"}
 
 
 @pytest.fixture(scope="module")
@@ -45,180 +28,22 @@ def moto() -> Iterator[MotoAws]:
         yield moto
 
 
-class Pod:
-    """The controller's container as a local process."""
-
-    def __init__(self, values: dict[str, Any], kubeconfig: Path, **more: str) -> None:
-        values = merged(REQUIRED_VALUES, values)
-        deployment = only(rendered(**values), "Deployment")
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        variables = {env["name"]: env["value"] for env in container["env"] if "value" in env}
-        downward = {"SYSTEM_NAMESPACE": NAMESPACE, "KUBECONFIG": str(kubeconfig)}
-        self.ports = (values["controller"]["metrics"]["port"], values["controller"]["healthProbe"]["port"])
-        self.lines: list[dict[str, Any]] = []
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "dovetail", *container["args"]],
-            env={"PATH": os.environ["PATH"]} | variables | downward | more,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._reader = Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(json.loads(line) if line.startswith("{") else {"message": line})
-
-    def get(self, path: str) -> tuple[int, str]:
-        port = self.ports[path != "/metrics"]
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
-                return response.status, response.read().decode()
-        except HTTPError as error:
-            return error.code, error.read().decode()
-        except URLError as error:
-            return 0, str(error.reason)
-
-    def is_ready(self) -> bool:
-        assert self.process.poll() is None, self.lines
-        return self.get("/readyz")[0] == 200
-
-    def stop(self) -> int:
-        """Send SIGTERM and return the exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=20)
-        self._reader.join()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return code
-
-
 @pytest.fixture(scope="module")
 def pods(control_plane: ControlPlane, moto: MotoAws) -> Iterator[list[Pod]]:
     """Both replicas of an installed release."""
-    _create_account(moto)
+    create_account(moto)
     options = ("--kubeconfig", control_plane.kubeconfig, "--namespace", NAMESPACE)
     helm("install", "dovetail-crd", CRDS, *options)
     helm("install", RELEASE, CHART, *options, values=merged(REQUIRED_VALUES, {"replicas": 0}))
     account = control_plane.kubeconfig_for_account(RELEASE, NAMESPACE)
-    aws = {
-        "AWS_ENDPOINT_URL": moto.url,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "very-secret",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    pods = []
-    for _ in range(2):
-        metrics, probes = free_ports()
-        values = {
-            "settings": {
-                "region": REGION,
-                "clusterEndpoint": "https://demo.example.com",
-                "batchIdleDuration": "200ms",
-            },
-            "controller": {"metrics": {"port": metrics}, "healthProbe": {"port": probes}},
-        }
-        pods.append(Pod(values, account, **aws))
+    local = {"PATH": os.environ["PATH"], "KUBECONFIG": str(account)}
+    program = [sys.executable, "-m", "dovetail"]
+    pods = [Pod(program, local | aws_environment(moto)) for _ in range(2)]
     yield pods
     for pod in pods:
         pod.stop()
         # Shown if a test failed.
         print(*pod.lines, sep="\n")  # noqa: T201
-
-
-def _create_account(moto: MotoAws) -> None:
-    session = boto3.Session("test", "test", region_name=REGION)
-    account = Account(moto)
-    account.network(session.client("ec2", endpoint_url=moto.url))
-    account.role(session.client("iam", endpoint_url=moto.url))
-    account.image("ami-mine", name="mine", owner_alias=None, owner_id="123456789012")
-
-
-def _manifests() -> list[dict[str, Any]]:
-    tagged = [{"tags": {"team": "a"}}]
-    node_class = {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "amiFamily": "Custom",
-            "amiSelectorTerms": [{"id": "ami-mine"}],
-            "subnetSelectorTerms": tagged,
-            "securityGroupSelectorTerms": tagged,
-            "role": "nodes",
-            "userData": "#!/bin/sh\nexit 0\n",
-        },
-    }
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    labels = {"node.kubernetes.io/instance-type": ["m5.large"], "karpenter.sh/capacity-type": ["on-demand"]}
-    requirements = [{"key": key, "operator": "In", "values": values} for key, values in labels.items()]
-    pool = {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "default"},
-        "spec": {
-            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1s"},
-            "template": {"spec": {"nodeClassRef": reference, "requirements": requirements}},
-        },
-    }
-    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}
-    web = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": _LABELS},
-            "template": {
-                "metadata": {"labels": _LABELS},
-                "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
-            },
-        },
-    }
-    return [node_class, pool, web]
-
-
-class Kubelet:
-    """Registers nodes for launched instances."""
-
-    def __init__(self, cluster: ControlPlane) -> None:
-        self._cluster = cluster
-
-    def claims(self) -> list[dict[str, Any]]:
-        claims: list[dict[str, Any]] = self._cluster.read("nodeclaims")
-        return claims
-
-    def join(self) -> None:
-        """Register a node for each NodeClaim that has an instance and no node."""
-        for claim in self.claims():
-            provider = claim.get("status", {}).get("providerID", "")
-            if provider and "nodeName" not in claim["status"]:
-                self._cluster.apply(_node(provider))
-                name = provider.rpartition("/")[2]
-                ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-                status = json.dumps({"status": {**_resources(), "conditions": [ready]}})
-                self._cluster.kubectl(
-                    *("patch", "node", name, "--subresource=status", "--type=merge", "-p", status)
-                )
-
-
-def _resources() -> dict[str, Any]:
-    resources = {"cpu": "2", "memory": "7Gi", "pods": "29", "ephemeral-storage": "18Gi"}
-    return {"capacity": resources, "allocatable": resources}
-
-
-def _node(provider: str) -> dict[str, Any]:
-    name = provider.rpartition("/")[2]
-    unregistered = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "spec": {"providerID": provider, "taints": [unregistered]},
-    }
 
 
 def test_both_replicas_become_ready_with_the_charts_environment_and_service_account(
@@ -244,7 +69,7 @@ def test_a_node_is_launched_drained_replaced_and_terminated(
         web = control_plane.read("pods", "-l", "app=web")
         return [pod["spec"].get("nodeName", "") for pod in web]
 
-    control_plane.apply(*_manifests())
+    control_plane.apply(*workload())
     wait_for("the pod has a node", lambda: bool(claims()) and all(pod_nodes()), seconds=120)
     (first,) = pod_nodes()
     # Drain evicts the pod; its Deployment creates another, which needs another node.
@@ -268,7 +93,7 @@ def test_no_request_was_forbidden_and_no_secret_was_logged(pods: list[Pod]) -> N
 
     assert lines
     assert [line for line in lines if _FORBIDDEN in line.lower()] == []
-    assert not any("very-secret" in text for text in (*lines, metrics))
+    assert not any(SECRET in text for text in (*lines, metrics))
 
 
 def test_only_the_leader_counts_created_claims_and_drained_nodes(pods: list[Pod]) -> None:
@@ -291,3 +116,54 @@ def test_sigterm_stops_both_replicas_and_releases_the_lease(
     assert codes == [0, 0]
     lease = control_plane.read("lease", "karpenter-leader-election", "-n", NAMESPACE)
     assert lease["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.usefixtures("pods")
+def test_helm_test_fails_without_a_ready_replica_and_passes_with_one(control_plane: ControlPlane) -> None:
+    without = _helm_test(control_plane)
+    control_plane.kubectl("scale", "deployment", RELEASE, "-n", NAMESPACE, "--replicas=1")
+    selector = ("-n", NAMESPACE, "-l", f"app.kubernetes.io/name={RELEASE}")
+    wait_for("the replica exists", lambda: bool(control_plane.read("pods", *selector)))
+    (replica,) = control_plane.read("pods", *selector)
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "phase": "Running"}
+    _patch_status(control_plane, replica["metadata"]["name"], ready)
+
+    assert without.startswith("Failed")
+    assert "K17" in without
+    assert _helm_test(control_plane).startswith("Succeeded")
+
+
+def _helm_test(cluster: ControlPlane) -> str:
+    """Run `helm test` and its pod, as the kubelet does; return the phase and the pod's output."""
+    options = ("--kubeconfig", cluster.kubeconfig, "--namespace", NAMESPACE, "--timeout", "120s")
+    name = f"{RELEASE}-test"
+    # The hook is created again for each test.
+    cluster.kubectl("delete", "pod", name, "-n", NAMESPACE, "--ignore-not-found", "--force")
+    with subprocess.Popen(
+        [helm_binary(), "test", RELEASE, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as test:
+        wait_for(
+            "the pod exists", lambda: name in cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name")
+        )
+        (container,) = cluster.read("pod", name, "-n", NAMESPACE)["spec"]["containers"]
+        account = {"KUBECONFIG": str(cluster.kubeconfig_for_account(RELEASE, NAMESPACE))}
+        done = subprocess.run(
+            [sys.executable, "-m", "dovetail", *container["args"]],
+            env={"PATH": os.environ["PATH"], **account},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        phase = "Failed" if done.returncode else "Succeeded"
+        _patch_status(cluster, name, {"phase": phase})
+        output, _ = test.communicate(timeout=120)
+    assert (test.returncode == 0) == (phase == "Succeeded"), output
+    return f"{phase}\n{done.stdout}{done.stderr}"
+
+
+def _patch_status(cluster: ControlPlane, pod: str, status: dict[str, Any]) -> None:
+    patch = json.dumps({"status": status})
+    cluster.kubectl("patch", "pod", pod, "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", patch)

@@ -71,7 +71,16 @@ def test_invalid_duration_does_not_protect_and_gives_an_event(value: str) -> Non
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [("90s", 90), ("1h30m", 5400), ("1.5h", 5400), ("+2m", 120), ("1500ms", 1.5), (".5s", 0.5)],
+    [
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("+2m", 120),
+        ("1500ms", 1.5),
+        (".5s", 0.5),
+        ("700us", 7e-4),
+        ("8000ns", 8e-6),
+    ],
 )
 def test_duration_protects_from_the_start_of_the_pod(value: str, seconds: float) -> None:
     pod = a_pod(value, start_time=NOW)
@@ -119,6 +128,7 @@ def test_terminal_and_deleting_pods_are_not_active(gone: dict[str, Any]) -> None
 @pytest.mark.parametrize("owner", ["DaemonSet", "Node"])
 def test_daemonset_and_static_pods_are_not_rescheduled(owner: str) -> None:
     assert not is_reschedulable(a_pod(owner=owner))
+    assert not is_currently_reschedulable(a_pod(owner=owner), [], NOW)
 
 
 def test_of_deleting_pods_only_those_of_statefulsets_are_rescheduled() -> None:

@@ -16,7 +16,7 @@ from dovetail.cli.main import cli
 from dovetail.trace.model import Delete, Scale, Set, Tasks, Template
 from dovetail.trace.reader import load_trace
 from tests.record.objects import START
-from tests.support.promtool import prometheus, promtool
+from tests.support.debian_package import debian_program
 
 BEGIN = int(START.timestamp())
 HOUR = 3600
@@ -89,12 +89,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "metrics.txt").write_text(exposition())
     (folder / "prometheus.yml").write_text("scrape_configs: []\n")
     blocks = ["tsdb", "create-blocks-from", "openmetrics", folder / "metrics.txt", folder / "data"]
-    subprocess.run([promtool(), *blocks], check=True, capture_output=True)
+    subprocess.run(
+        [debian_program("promtool", package="prometheus"), *blocks], check=True, capture_output=True
+    )
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     process = subprocess.Popen(
         [
-            prometheus(),
+            debian_program("prometheus", package="prometheus"),
             f"--config.file={folder / 'prometheus.yml'}",
             f"--storage.tsdb.path={folder / 'data'}",
             "--storage.tsdb.retention.time=100y",
