@@ -115,7 +115,7 @@ def test_a_file_of_another_kind_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "shopping list\n"
 
 
-def test_the_key_of_a_point_changes_with_trace_settings_and_seed(tmp_path: Path) -> None:
+def test_the_key_of_a_point_changes_with_trace_settings_policy_and_seed(tmp_path: Path) -> None:
     shared = an_input(tmp_path)
     trace = Path(shared.trace)
     base = hash_sweep(trace, shared.options, (None,))
@@ -128,6 +128,7 @@ def test_the_key_of_a_point_changes_with_trace_settings_and_seed(tmp_path: Path)
     keys = {hash_point(key, point) for key in (base, other_seed, other_trace) for point in (short, long)}
     assert len(keys) == 6
     assert hash_point(base, short) == hash_point(base, points("1m")[0])
+    assert hash_point(base, msgspec.structs.replace(short, policy="karpenter")) not in keys
 
 
 @pytest.fixture

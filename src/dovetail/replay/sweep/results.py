@@ -41,7 +41,7 @@ def hash_sweep(trace: Path, options: ReplayOptions, files: Iterable[str | None])
 
 def hash_point(shared: str, point: Point) -> str:
     """Return the key of a point: equal for equal replays."""
-    return _hash(msgspec.json.encode([shared, point.settings, point.pools], order="sorted"))
+    return _hash(msgspec.json.encode([shared, point.settings, point.pools, point.policy], order="sorted"))
 
 
 def _hash_file(file: str | None) -> str:
