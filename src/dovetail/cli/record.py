@@ -4,6 +4,7 @@ import asyncio
 import os
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import click
@@ -85,7 +86,7 @@ def record(
     require_same_names(output, anonymise=anonymise)
     trace = TraceOutput(output, rotation)
     names = KeyedNames(load_key(output, SystemRandomSource())) if anonymise else None
-    log = LineLog(write_note, clock=SystemClock(), level="info", form=log_format)
+    log = LineLog(partial(click.echo, err=True), clock=SystemClock(), level="info", form=log_format)
     asyncio.run(_record(access, trace, names, log, duration))
     write_note(f"{trace.events:,} events in {output}, {trace.size / 1e6:,.1f} MB")
 

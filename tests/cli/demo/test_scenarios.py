@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dovetail.data.bundled import bundled_scenario_names
+from dovetail.cli.demo.report import outcome_lines
+from dovetail.data.bundled import bundled_prices, bundled_scenario_names
 from dovetail.simulator.latencies import INSTANT_API
 from tests.cli.demos import as_golden, bundled, outcome_of, phase_of, played
 
@@ -152,3 +153,14 @@ def test_new_ami_replaces_every_node_and_leaves_the_cluster_unchanged() -> None:
 
     assert roll.launched == roll.terminated == full.launched
     assert roll.price_per_hour == full.price_per_hour
+
+
+def test_the_report_fits_a_narrow_terminal_with_changes_in_a_line_below_each_phase() -> None:
+    lines = [line.plain for line in outcome_lines(outcome_of("scale-100"), bundled_prices(), width=80)]
+
+    tables = lines[: lines.index("Invariants: none broken.")]
+    assert max(len(line) for line in tables if not line.startswith("  ")) <= 80
+    assert tables[0].split() == ["PHASE", "TIME", "PODS", "NODES", "$/HOUR", "COST"]
+    assert tables[2] == "  4 launched (4 × t3a.micro), 0 terminated, 0 evictions"
+    assert "UNTIL THE LAST POD RAN" in tables
+    assert not any("WAITING" in line for line in tables)

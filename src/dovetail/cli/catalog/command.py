@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from dovetail.cli.catalog.table import detail_lines, overview_lines, types_json
 from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.options.catalog import catalog_in, prices_in
-from dovetail.cli.output.console import write, write_note
+from dovetail.cli.output.console import terminal_width, write, write_lines, write_note
 from dovetail.codec.catalog.instance_types import encode_catalog
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.errors import CatalogError, InvalidInputError, ValidationError
@@ -29,7 +30,12 @@ def catalog() -> None:
 @click.argument("types", nargs=-1, metavar="[TYPE]...")
 @click.option("--region", default="us-east-1", show_default=True, help="AWS region.")
 @click.option(
-    "--ami-family", type=click.Choice(_FAMILIES), default=DEFAULT_AMI_FAMILY.value, show_default=True
+    "--ami-family",
+    type=click.Choice(_FAMILIES),
+    metavar="FAMILY",
+    default=DEFAULT_AMI_FAMILY.value,
+    show_default=True,
+    help=f"{', '.join(_FAMILIES[:-1])} or {_FAMILIES[-1]}.",
 )
 @click.option("--prices", "price_file", metavar="FILE", help="A price book in CSV.")
 @click.option("--catalog", "catalog_file", metavar="FILE", help="A recorded catalogue.")
@@ -66,8 +72,11 @@ def show(
     if output == "json":
         write(types_json(instance_types, ec2_catalog, prices, region))
         return
-    format_lines = detail_lines if in_detail else overview_lines
-    write("\n".join([*format_lines(instance_types, prices, region), "", sources]))
+    if in_detail:
+        lines = detail_lines(instance_types, prices, region)
+    else:
+        lines = overview_lines(instance_types, prices, region, terminal_width())
+    write_lines([Text(line) for line in [*lines, "", sources]])
 
 
 @catalog.command()

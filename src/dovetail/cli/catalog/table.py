@@ -21,11 +21,20 @@ _PER_OFFERING = frozenset({label_keys.ZONE, label_keys.ZONE_ID, label_keys.CAPAC
 _BASIC = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 
 
-def overview_lines(instance_types: Sequence[InstanceType], prices: PriceBook, region: str) -> list[str]:
-    """Return one line per type: allocatable resources and cheapest prices."""
+def overview_lines(
+    instance_types: Sequence[InstanceType], prices: PriceBook, region: str, width: int | None = None
+) -> list[str]:
+    """Return one line per type: allocatable resources and cheapest prices.
+
+    A terminal of ``width`` columns that is too narrow gets no column of other resources.
+    """
     head = ["TYPE", "CPU", "MEMORY", "PODS", "ARCH", "ON-DEMAND", "SPOT", "ZONES", "ALSO"]
     rows = [head, *(_overview(instance_type, prices, region) for instance_type in instance_types)]
-    return [line.rstrip() for line in columns(rows, _NUMBERS)]
+    lines = [line.rstrip() for line in columns(rows, _NUMBERS)]
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    lines = [line.rstrip() for line in columns([row[:-1] for row in rows], _NUMBERS)]
+    return [*lines, "", f"ALSO (other resources) does not fit {width} columns; a pipe and -o json have it."]
 
 
 def _overview(instance_type: InstanceType, prices: PriceBook, region: str) -> list[str]:

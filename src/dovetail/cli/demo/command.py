@@ -15,7 +15,14 @@ from dovetail.cli.files import STDIN, SUFFIXES, Source, read_bytes
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.options.node_cost import node_cost_options
-from dovetail.cli.output.console import columns, screen, supports_live_view, write, write_lines
+from dovetail.cli.output.console import (
+    columns,
+    screen,
+    supports_live_view,
+    terminal_width,
+    write,
+    write_lines,
+)
 from dovetail.codec.text.suggestions import suggest
 from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_scenario, bundled_scenario_names
 from dovetail.errors import InvalidInputError, ValidationError
@@ -149,7 +156,7 @@ def demo(
     if output == Output.JSON:
         write(outcome_json(outcome, with_discount_source(prices, book)))
     else:
-        lines = outcome_lines(outcome, with_discount_source(prices, book))
+        lines = outcome_lines(outcome, with_discount_source(prices, book), terminal_width())
         write_lines([Text(), *lines, *(() if drawn else (wall_line(outcome),))])
     context.exit(0 if outcome.is_good else EXIT_NOT_REACHED)
 
@@ -162,11 +169,8 @@ def _list(output: Output) -> None:
         listed = [{"name": scenario.name, "about": scenario.about} for scenario in scenarios]
         write(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
         return
-    write(
-        "\n".join(
-            line.rstrip() for line in columns([[scenario.name, scenario.about] for scenario in scenarios])
-        )
-    )
+    rows = columns([[scenario.name, scenario.about] for scenario in scenarios])
+    write_lines([Text(row) for row in rows])
 
 
 def _source(name: str) -> Source:

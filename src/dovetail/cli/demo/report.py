@@ -8,12 +8,15 @@ from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import price_source
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.simulator.scenario.model import Phase, Scenario, Wait
 from dovetail.simulator.scenario_runner import PhaseReport, Report, StartupBreakdown
 
 _NUMBERS: Final = frozenset(range(1, 9))
 """Right-aligned columns of the table of phases."""
+_CHANGE_COLUMNS: Final = 6
+"""First of the columns that narrow terminals get in a line below."""
 _STARTUP_COLUMNS: Final = (
     ("WAITING", "waiting"),
     ("DECIDING", "deciding"),
@@ -66,9 +69,13 @@ def _phase_json(phase: PhaseReport) -> dict[str, Any]:
     return plain
 
 
-def outcome_lines(outcome: Outcome, prices: PriceBook) -> list[Text]:
-    """Return the report as lines of text."""
-    return [*_phases(outcome.report.phases), *_startup_table(outcome), *_footer(outcome, prices)]
+def outcome_lines(outcome: Outcome, prices: PriceBook, width: int | None = None) -> list[Text]:
+    """Return the report as lines of text; ``width`` is that of the terminal, None for a pipe."""
+    return [
+        *_phases(outcome.report.phases, width),
+        *_startup_table(outcome, width),
+        *_footer(outcome, prices),
+    ]
 
 
 def wall_line(outcome: Outcome) -> Text:
@@ -78,17 +85,33 @@ def wall_line(outcome: Outcome) -> Text:
     return Text(f"Simulated: {duration} on this computer, including all decisions.")
 
 
-def _phases(phases: Sequence[PhaseReport]) -> Iterator[Text]:
+def _phases(phases: Sequence[PhaseReport], width: int | None) -> Iterator[Text]:
+    """Yield a line per phase, or two if the terminal is too narrow for one."""
     head = "PHASE TIME PODS NODES $/HOUR COST LAUNCHED TERMINATED EVICTIONS".split()
     rows = [[*head, "INSTANCE TYPES"], *(_phase_row(phase) for phase in phases)]
     header, *lines = columns(rows, _NUMBERS)
+    is_narrow = width is not None and max(map(len, (header, *lines))) > width
+    if is_narrow:
+        header, *lines = columns([row[:_CHANGE_COLUMNS] for row in rows], _NUMBERS)
     yield Text(header, style="bold")
     for phase, line in zip(phases, lines, strict=True):
-        yield Text(line, style="" if phase.reached else "red")
+        style = "" if phase.reached else "red"
+        yield Text(line, style=style)
+        if is_narrow:
+            yield Text(f"  {_describe_changes(phase)}", style=style or "dim")
+
+
+def _describe_changes(phase: PhaseReport) -> str:
+    types = _format_types(phase)
+    launched = f"{phase.launched} launched" + (f" ({types})" if types else "")
+    return f"{launched}, {phase.terminated} terminated, {pluralize(phase.evictions, 'eviction')}"
+
+
+def _format_types(phase: PhaseReport) -> str:
+    return ", ".join(f"{count} × {name}" for name, count in phase.instance_types.items())
 
 
 def _phase_row(phase: PhaseReport) -> list[str]:
-    types = (f"{count} × {name}" for name, count in phase.instance_types.items())
     return [
         phase.name,
         _seconds(phase.virtual_seconds) if phase.virtual_seconds < 3600 else _span(phase.virtual_seconds),
@@ -99,14 +122,16 @@ def _phase_row(phase: PhaseReport) -> list[str]:
         str(phase.launched),
         str(phase.terminated),
         str(phase.evictions),
-        ", ".join(types),
+        _format_types(phase),
     ]
 
 
-def _startup_table(outcome: Outcome) -> Iterator[Text]:
+def _startup_table(outcome: Outcome, width: int | None) -> Iterator[Text]:
     """Yield the table of start-up times of the last pod.
 
     Where a phase itself waits before it creates pods, that wait does not count.
+    A terminal too narrow for all columns gets the title in a line of its own,
+    and no column of zeros.
     """
     startups = []
     for phase, planned in zip(outcome.report.phases, outcome.scenario.phases, strict=True):
@@ -117,10 +142,17 @@ def _startup_table(outcome: Outcome) -> Iterator[Text]:
             startups.append((phase.name, startup))
     if not startups:
         return
-    head = ["UNTIL THE LAST POD RAN", *(title for title, _ in _STARTUP_COLUMNS), "IN ALL", "DOVETAIL'S OWN"]
+    title = "UNTIL THE LAST POD RAN"
+    head = [title, *(name for name, _ in _STARTUP_COLUMNS), "IN ALL", "DOVETAIL'S OWN"]
     rows = [head, *(_startup_row(name, startup) for name, startup in startups)]
-    header, *lines = columns(rows, frozenset(range(1, len(head))))
+    flush_right = frozenset(range(1, len(head)))
+    header, *lines = columns(rows, flush_right)
     yield Text()
+    if width is not None and len(header) > width:
+        yield Text(title, style="bold")
+        head[0] = "PHASE"
+        kept = [at for at in range(len(head)) if any(row[at] != _seconds(0.0) for row in rows[1:])]
+        header, *lines = columns([[row[at] for at in kept] for row in rows], flush_right)
     yield Text(header, style="bold")
     yield from (Text(line) for line in lines)
 

@@ -256,7 +256,7 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
                 "-" if entry.saving is None else _format_usd(entry.saving),
                 str(len(entry.nodes)),
                 str(entry.blocker),
-                entry.message,
+                entry.message.removeprefix(f"{entry.blocker} "),
             ]
             for entry in report.blockers
         ]

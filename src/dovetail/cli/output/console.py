@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _WRAP_INDENT = 4
 _MIN_WRAP_WIDTH = 20
+_MIN_COLUMN_WIDTH = 24
+"""Narrowest last column that text is wrapped in; otherwise it continues at the indent."""
 EXIT_BROKEN_PIPE = 141
 """128 + SIGPIPE, as a shell reports it."""
 
@@ -56,20 +58,26 @@ def write_lines(lines: "list[Text]") -> None:
     """Print lines: on a terminal with styles and wrapped at words, in a pipe as they are."""
     from rich.console import Console
 
-    terminal = not _missing(sys.stdout) and sys.stdout.isatty()
+    width = terminal_width()
     buffer = StringIO()
-    console = Console(file=buffer, force_terminal=terminal, highlight=False)
-    width = shutil.get_terminal_size().columns
+    console = Console(file=buffer, force_terminal=width is not None, highlight=False)
     for line in lines:
         line.rstrip()
-        for part in _wrap(line, width) if terminal else [line]:
+        for part in [line] if width is None else _wrap(line, width):
             console.print(part, soft_wrap=True)
     write(buffer.getvalue().rstrip("\n"))
 
 
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that stdout is, or None for a pipe or file."""
+    if _missing(sys.stdout) or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
 def _wrap(line: "Text", width: int) -> "Iterator[Text]":
     """Yield the line in parts that fit, without breaking words; later parts are indented."""
-    indent = len(line.plain) - len(line.plain.lstrip()) + _WRAP_INDENT
+    indent = _wrap_indent(line.plain, width)
     start, limit, breaks = 0, width, []
     for word in re.finditer(r"\S+", line.plain):
         if word.end() - start > limit and start < word.start() and line.plain[start : word.start()].strip():
@@ -81,14 +89,30 @@ def _wrap(line: "Text", width: int) -> "Iterator[Text]":
         yield part
 
 
+def _wrap_indent(line: str, width: int) -> int:
+    """Return where a wrapped line continues: below its last column if that is wide.
+
+    Columns are two or more spaces apart.
+    """
+    last_column = max((gap.end() for gap in re.finditer(r"(?<=\S) {2,}(?=\S)", line)), default=width)
+    if width - last_column >= _MIN_COLUMN_WIDTH:
+        return last_column
+    return len(line) - len(line.lstrip()) + _WRAP_INDENT
+
+
 def write_note(text: str) -> None:
-    """Print a note to stderr."""
+    """Print a note to stderr; on a terminal wrapped at words."""
+    if not _missing(sys.stderr) and sys.stderr.isatty():
+        from rich.text import Text
+
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(part.plain for line in text.split("\n") for part in _wrap(Text(line), width))
     click.echo(text, err=True)
 
 
 def write_error(text: str) -> None:
     """Print an error to stderr; every command reports errors in this style."""
-    click.echo(f"error: {text}", err=True)
+    write_note(f"error: {text}")
 
 
 @contextmanager

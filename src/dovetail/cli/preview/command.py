@@ -329,10 +329,8 @@ def _show_progress() -> Iterator[Callable[[str], Progress] | None]:
         def show(name: str) -> Progress:
             def update(elapsed: timedelta, observer: Observer) -> None:
                 last = observer.samples[-1]
-                status.update(
-                    f"Playing {name}: {format_duration(elapsed.total_seconds())}, {last.nodes:,} nodes, "
-                    f"${last.price:,.2f} per hour, {last.pending:,} pods without a node"
-                )
+                state = f"{last.nodes:,} nodes, ${last.price:,.2f}/h, {last.pending:,} pods pending"
+                status.update(f"Playing {name}: {format_duration(elapsed.total_seconds())}, {state}")
 
             return update
 

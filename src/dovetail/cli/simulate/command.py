@@ -29,7 +29,7 @@ from dovetail.cli.options.durations import Duration
 from dovetail.cli.options.feature_gates import strict_gates
 from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.options.node_cost import node_cost_options
-from dovetail.cli.output.console import progress, write, write_lines, write_note
+from dovetail.cli.output.console import progress, terminal_width, write, write_lines, write_note
 from dovetail.cli.output.plan_report import JobHours, as_json, as_yaml, has_estimated_price, report_on
 from dovetail.cli.simulate.table import format_plan
 from dovetail.codec.inputs.autoscaled_workloads import ReplicaSource
@@ -259,7 +259,8 @@ def _show(
         undated = "" if prices.date else " (undated; add a line '# date: YYYY-MM-DD')"
         region = f"region {result.region}{after_discounts(billed, book)}"
         source = f"{prices.describe(result.region)}{undated}; {region}"
-        write_lines(format_plan(plan, prices=source, notes=notes, job_hours=job_hours))
+        width = terminal_width()
+        write_lines(format_plan(plan, prices=source, notes=notes, job_hours=job_hours, width=width))
         return
     discounts = discounts_report(billed, book)
     report = report_on(plan, prices, result.region, discounts, job_hours=job_hours)

@@ -29,16 +29,23 @@ MAX_EQUAL_NODES: Final = 2
 
 _HEADER: Final = ["", "INSTANCE TYPE", "CAPACITY", "ZONE", "NODEPOOL", "CPU", "MEMORY GiB", "$/HOUR"]
 _FLUSH_RIGHT: Final = frozenset({0, 5, 6, 7})
+_MOVABLE: Final = (3, 4)
+"""Columns that narrow terminals get in the line below: zone first, then NodePool."""
 _SHOWN_IN_COLUMNS: Final = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
 
 def format_plan(
-    plan: Plan, *, prices: str, notes: Sequence[str] = (), job_hours: JobHours = DEFAULT_JOB_HOURS
+    plan: Plan,
+    *,
+    prices: str,
+    notes: Sequence[str] = (),
+    job_hours: JobHours = DEFAULT_JOB_HOURS,
+    width: int | None = None,
 ) -> list[Text]:
-    """Return the lines of a plan."""
+    """Return the lines of a plan; ``width`` is that of the terminal, None for a pipe."""
     pods = _PodFormatter(plan)
     return [
-        *_new_nodes(plan, pods),
+        *_new_nodes(plan, pods, width),
         *_existing_nodes(plan, pods),
         *_unschedulable(plan, pods),
         *_suggestions(plan),
@@ -69,17 +76,28 @@ class _PodFormatter:
         return ", ".join(names[: MAX_WORKLOADS - 1]) + f" and {rest:,} pods of others"
 
 
-def _new_nodes(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
+def _new_nodes(plan: Plan, pods: "_PodFormatter", width: int | None) -> Iterable[Text]:
+    """Yield two lines per group of nodes; columns too many for the terminal are in the second."""
     if not plan.nodes:
         return
     groups = group_nodes(plan.nodes)
-    header, *rows = columns([_HEADER, *(_row(group) for group in groups)], _FLUSH_RIGHT)
+    table = [_HEADER, *(_row(group) for group in groups)]
+    moved: list[int] = []
+    while width is not None and len(moved) < len(_MOVABLE) and len(_align(table, moved)[0]) > width:
+        moved.append(_MOVABLE[len(moved)])
+    header, *lines = _align(table, moved)
     indent = " " * header.index(_HEADER[1])
     yield Text(header, style="bold")
-    for row, group in zip(rows, groups, strict=True):
-        yield Text(row)
-        yield Text(indent + _details(group, pods), style="dim")
+    for line, row, group in zip(lines, table[1:], groups, strict=True):
+        yield Text(line)
+        yield Text(indent + " · ".join([*(row[at] for at in moved), _details(group, pods)]), style="dim")
     yield Text()
+
+
+def _align(table: list[list[str]], left_out: list[int]) -> list[str]:
+    kept = [at for at in range(len(_HEADER)) if at not in left_out]
+    flush_right = frozenset(position for position, at in enumerate(kept) if at in _FLUSH_RIGHT)
+    return columns([[row[at] for at in kept] for row in table], flush_right)
 
 
 def _row(group: "NodeGroup") -> list[str]:
