@@ -8,9 +8,9 @@ READY := $(VENV)/.ready
 CLI   := $(VENV)/.cli-ready
 RUN   := $(VENV)/bin/python -m
 
-# Three test processes, each with control planes of its own: live tests wait most of the time. On a cluster
+# Two test processes, each with control planes of its own: live tests wait most of the time. On a cluster
 # of --kubeconfig they would meet.
-LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 3 --dist loadfile --no-loadscope-reorder)
+LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 2 --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

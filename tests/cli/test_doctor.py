@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
-from dovetail.doctor.api_resources import CRDS
+from dovetail.doctor.api_resources import FLOW_SCHEMAS
 from tests.doctor.account import Account
 from tests.doctor.cluster import Cluster
 from tests.doctor.conftest import account, moto_servers, session
@@ -157,14 +157,12 @@ def test_unknown_check_gets_a_suggestion() -> None:
 
 
 def test_kind_that_the_api_server_does_not_know_skips_its_checks(cluster: Cluster) -> None:
-    del cluster.extra_objects[CRDS]
+    del cluster.extra_objects[FLOW_SCHEMAS]
 
-    result = doctor("--no-aws", "--only", "K5", "--only", "P9")
+    result = doctor("--no-aws", "--only", "K10", "--only", "P9")
 
     assert result.exit_code == 0
-    assert "the API server does not know customresourcedefinitions.apiextensions.k8s.io: K5" in (
-        result.stdout
-    )
+    assert "the API server does not know flowschemas.flowcontrol.apiserver.k8s.io: K10" in result.stdout
 
 
 def test_selector_without_match_is_reported_from_a_file_and_aws(

@@ -97,10 +97,11 @@ class TraceWriter:
 
 
 def _recover(path: Path) -> None:
-    """Rewrite a half-written last frame as a frame of its own: none can follow half of one.
+    """Rewrite a half-written last frame as a complete one.
 
-    The new frame is first written beside the file, with the place where it belongs. A process
-    that is killed meanwhile loses nothing: the next one writes that frame again.
+    No frame can follow half of one. The new frame is first written beside the file, with the
+    place where it belongs. A process that is killed meanwhile loses nothing: the next one writes
+    that frame again.
     """
     record = path.with_name(f"{path.name}.recovery")
     if not record.exists():
