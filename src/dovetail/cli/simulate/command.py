@@ -30,19 +30,17 @@ from dovetail.cli.options.feature_gates import strict_gates
 from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress, terminal_width, write, write_lines, write_note
-from dovetail.cli.output.plan_report import JobHours, as_json, as_yaml, has_estimated_price, report_on
+from dovetail.cli.output.plan_report import JobHours, as_json, as_yaml, report_on
+from dovetail.cli.simulate.notes import note_inputs, note_prices
 from dovetail.cli.simulate.table import format_plan
 from dovetail.codec.inputs.autoscaled_workloads import ReplicaSource
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
-from dovetail.codec.text.suggestions import join_first
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.kube.resources import Resources
-from dovetail.model.labels import OS
-from dovetail.model.plan import Plan, PlannedNode
 from dovetail.model.settings import (
     FeatureGates,
     MinValuesPolicy,
@@ -218,6 +216,8 @@ def simulate(context: click.Context, /, **options: Any) -> None:
             assumed_requests=request.assume_requests,
         )
     job_hours = JobHours(request.job_duration.total_seconds() / 3600, inputs.job_seconds)
+    notes = note_inputs(inputs, (*request.files, *request.more_files), request.cluster)
+    result = msgspec.structs.replace(result, notes=(*notes, *result.notes))
     _show(request.output, result, prices, book, job_hours)
     context.exit(EXIT_UNSCHEDULABLE if result.plan.unschedulable else 0)
 
@@ -254,7 +254,7 @@ def _show(
     output: PlanFormat, result: SimulationResult, prices: PriceBook, book: DiscountBook, job_hours: JobHours
 ) -> None:
     plan, billed = result.plan, result.billed
-    notes = (*result.notes, *_note_prices(plan, prices, result.region), *about_commitments(billed, book))
+    notes = (*result.notes, *note_prices(plan, prices, result.region), *about_commitments(billed, book))
     if output is PlanFormat.TABLE:
         undated = "" if prices.date else " (undated; add a line '# date: YYYY-MM-DD')"
         region = f"region {result.region}{after_discounts(billed, book)}"
@@ -267,22 +267,3 @@ def _show(
     write(as_json(report) if output is PlanFormat.JSON else as_yaml(report))
     for note in notes:
         write_note(f"note: {note}")
-
-
-def _note_prices(plan: Plan, prices: PriceBook, region: str) -> list[str]:
-    related = {
-        node.instance_type.name for node in plan.nodes if has_estimated_price(node, prices, region)
-    } & prices.estimated
-    notes = [f"prices estimated from related types: {', '.join(sorted(related))}"] if related else []
-    if prices.rows and prices.has_prices_of(region):
-        names = {node.instance_type.name for node in plan.nodes}
-        if missing := sorted(name for name in names if (name, region) not in prices.rows):
-            notes.append(f"not in {prices.source}: {join_first(missing)}; used {prices.list_source}")
-    if prices.list_prices and any(_runs_windows(node) for node in plan.nodes):
-        notes.append("prices are those of Linux; Windows nodes also need licences")
-    return notes
-
-
-def _runs_windows(node: PlannedNode) -> bool:
-    system = node.instance_type.requirements.get(OS)
-    return system is not None and "windows" in system.values

@@ -1,0 +1,75 @@
+"""Notes below a plan: on its prices, and on files that another command fits better."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from shlex import quote
+
+import msgspec
+
+from dovetail.cli.output.plan_report import has_estimated_price
+from dovetail.codec.inputs.cluster_inputs import Inputs
+from dovetail.codec.text.suggestions import join_first, pluralize
+from dovetail.core.nodeclaim.drift import get_nodepool_drift_reason
+from dovetail.core.nodepool.hash import compute_nodepool_hash_annotations
+from dovetail.model import labels as label_keys
+from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.plan import Plan, PlannedNode
+
+
+def note_inputs(inputs: Inputs, manifests: Sequence[str], cluster: Sequence[str]) -> Iterator[str]:
+    """Yield notes on nodes that drift, and on a dump among the manifests."""
+    if manifests and cluster:
+        yield from _note_drift(inputs, manifests, cluster)
+    if inputs.nodes and not cluster:
+        yield (
+            "the manifests have nodes; a plan for a live cluster, with the pods that run on them, "
+            f"needs its dump: dovetail simulate --cluster {quote(manifests[0])}"
+        )
+
+
+def _note_drift(inputs: Inputs, manifests: Sequence[str], cluster: Sequence[str]) -> Iterator[str]:
+    """Yield how many nodes differ from the NodePools as changed, and how to preview that."""
+    drifted = _count_drifted(inputs)
+    if not drifted:
+        return
+    pools = ", ".join(f"{pluralize(count, 'node')} of NodePool {name}" for name, count in drifted.items())
+    files = [part for path in cluster for part in ("--cluster", quote(path))]
+    files += [part for path in manifests for part in ("-f", quote(path))]
+    yield f"drift replaces {pools}; preview it with: dovetail preview {' '.join(files)}"
+
+
+def _count_drifted(inputs: Inputs) -> dict[str, int]:
+    """Return NodePool → number of NodeClaims that no longer match it, by name."""
+    pools = {
+        pool.name: msgspec.structs.replace(
+            pool, annotations=pool.annotations.with_items(compute_nodepool_hash_annotations(pool))
+        )
+        for pool in inputs.nodepools
+    }
+    names = (
+        name
+        for claim in inputs.claims
+        if (name := claim.labels.get(label_keys.NODEPOOL, "")) in pools
+        and get_nodepool_drift_reason(claim, pools[name]) is not None
+    )
+    return dict(sorted(Counter(names).items()))
+
+
+def note_prices(plan: Plan, prices: PriceBook, region: str) -> list[str]:
+    """Return notes on prices that are estimated, or not those of the given price book."""
+    related = {
+        node.instance_type.name for node in plan.nodes if has_estimated_price(node, prices, region)
+    } & prices.estimated
+    notes = [f"prices estimated from related types: {', '.join(sorted(related))}"] if related else []
+    if prices.rows and prices.has_prices_of(region):
+        names = {node.instance_type.name for node in plan.nodes}
+        if missing := sorted(name for name in names if (name, region) not in prices.rows):
+            notes.append(f"not in {prices.source}: {join_first(missing)}; used {prices.list_source}")
+    if prices.list_prices and any(_runs_windows(node) for node in plan.nodes):
+        notes.append("prices are those of Linux; Windows nodes also need licences")
+    return notes
+
+
+def _runs_windows(node: PlannedNode) -> bool:
+    system = node.instance_type.requirements.get(label_keys.OS)
+    return system is not None and "windows" in system.values

@@ -1,0 +1,48 @@
+"""Notes of ``dovetail simulate`` on files that another command or option fits better."""
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from dovetail.cli.main import cli
+from tests.cli.runs import LIVE, POOL, simulate
+
+DUMP = str(Path(__file__).resolve().parents[3] / "examples" / "preview" / "cluster.json")
+ARM = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: kubernetes.io/arch, operator: In, values: [arm64]}
+"""
+
+
+def test_nodes_that_no_longer_match_their_nodepool_are_counted_and_the_preview_is_named(
+    tmp_path: Path,
+) -> None:
+    pool = tmp_path / "pool.yaml"
+    pool.write_text(ARM)
+
+    result = CliRunner().invoke(cli, ["simulate", "--cluster", DUMP, "-f", str(pool)])
+
+    assert result.exit_code == 0, result.output
+    assert (
+        "Note: drift replaces 6 nodes of NodePool default; preview it with: dovetail preview" in result.stdout
+    )
+    assert f"--cluster {DUMP} -f {pool}" in result.stdout
+
+
+def test_nodes_that_match_their_nodepool_get_no_note() -> None:
+    result = CliRunner().invoke(cli, ["simulate", "--cluster", DUMP, "-o", "json"])
+
+    assert "drift" not in result.stderr
+
+
+def test_a_dump_among_the_manifests_gets_a_note_that_names_the_option(tmp_path: Path) -> None:
+    result = simulate(tmp_path, LIVE, POOL)
+
+    assert f"needs its dump: dovetail simulate --cluster {tmp_path}" in result.stdout
