@@ -22,9 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--days", type=float, default=30, help="simulated days (default: 30)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the run (default: 1)")
-    parser.add_argument(
-        "--load", type=float, default=1.0, help="share of the usual pods; 0.2 or more (default: 1)"
-    )
+    parser.add_argument("--load", type=float, default=1.0, help="share of the usual pods (default: 1)")
     options = parser.parse_args(arguments)
     reduce_collections()  # As in every command.
     started = time.process_time()

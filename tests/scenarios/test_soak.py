@@ -5,10 +5,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from dovetail.ports.api_resources import NODE_POOLS, NODES, PODS
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from dovetail.simulator.apiserver.options import ListOptions, PatchType
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
 from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.controllermanager.deployment.rollout import scaled_value
+from dovetail.simulator.ec2.account import LaunchFailure
+from dovetail.simulator.environment import SeededRandomSource
 from dovetail.simulator.scenario_actions import perform
 from tests.support.simulator.clusters import (
     a_node_class,
@@ -20,7 +23,9 @@ from tests.support.simulator.clusters import (
     wait,
 )
 from tests.support.soak.checks import MAX_DEGRADED, MAX_DELETING, MAX_PENDING, SoakChecks
-from tests.support.soak.disturbances import UndisturbedTime
+from tests.support.soak.disturbances import ApiErrorInjector, UndisturbedTime
+from tests.support.soak.events import SoakEvents
+from tests.support.soak.objects import SERVICES, soak_objects
 from tests.support.soak.run import SoakReport, memory_growth, run_soak
 
 MINUTE = timedelta(minutes=1)
@@ -81,6 +86,49 @@ def test_time_of_a_disturbance_does_not_count() -> None:
 
     assert run_checked(cluster, checks, 2 * MAX_PENDING) == []
     assert run_checked(cluster, checks, 2 * MINUTE) != []
+
+
+def test_time_stands_still_while_a_launch_fails_hours_after_the_event() -> None:
+    cluster = build_cluster()
+    time = UndisturbedTime(cluster.clock)
+    events = SoakEvents(cluster, ApiErrorInjector(SeededRandomSource(1)), time, seed=1)
+    cluster.ec2.fail_next_launches(LaunchFailure.NEVER_REGISTERS)
+    wait(cluster, 3 * 3600)
+    perform(scaled(1), cluster)
+    wait(cluster, 60)
+
+    events.disturb_failed_launches()
+    before = time.elapsed()
+    wait(cluster, 14 * 60)
+
+    assert time.elapsed() == before
+
+
+def test_drifted_nodes_are_replaced_at_the_limit_of_their_nodepool_without_a_violation() -> None:
+    pool = a_pool(limits={"cpu": "2"})
+    cluster = build_cluster(build_scenario(objects=(a_node_class(), pool, an_app(replicas=1))))
+    wait(cluster, 60)
+    [old] = cluster.api.list(NODE_CLAIMS).items
+
+    labels = {"spec": {"template": {"metadata": {"labels": {"generation": "2"}}}}}
+    cluster.api.patch(NODE_POOLS, "default", labels, PatchType.MERGE)
+    wait(cluster, 600)
+
+    [new] = cluster.api.list(NODE_CLAIMS).items
+    assert new["metadata"]["name"] != old["metadata"]["name"]
+    assert cluster.invariants.violations == []
+
+
+@pytest.mark.parametrize("load", [0.02, 0.1, 1.0])
+def test_the_budgets_of_services_allow_an_eviction_at_any_load(load: float) -> None:
+    budgets = {obj["metadata"]["name"]: obj for obj in soak_objects(load=load) if "Budget" in obj["kind"]}
+
+    for service in SERVICES:
+        replicas = service.replicas(0, 0.8 * load)  # The least of the day.
+        spec = budgets[service.name]["spec"]
+        available = scaled_value(spec.get("minAvailable"), replicas, up=True, default=0)
+
+        assert replicas > available, service.name
 
 
 def test_an_object_that_a_finalizer_holds_is_a_violation() -> None:

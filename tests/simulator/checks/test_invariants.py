@@ -20,6 +20,7 @@ from tests.support.simulator.api_server import START, Cluster, a_pod, owned_by, 
 
 AT_ONCE = DeleteOptions(grace_period_seconds=0)
 MINUTE = 60
+DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 
 
 class Careless(Cluster):
@@ -218,12 +219,21 @@ def test_a_nodepool_may_reach_its_limit() -> None:
     assert world.violations == []
 
 
-def test_terminating_nodes_do_not_count_towards_the_limit() -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda api: api.delete(NODE_CLAIMS, "old"),
+        lambda api: api.delete(NODES, "old"),
+        lambda api: api.patch(NODES, "old", {"spec": {"taints": [DISRUPTED]}}, PatchType.MERGE),
+    ],
+)
+def test_nodes_that_are_replaced_or_deleted_do_not_count_towards_the_limit(end: Any) -> None:
     world = limited(cpu="4")
     world.claim("old", cpu=4, finalizers=["karpenter.sh/termination"])
+    world.claim_status("old", nodeName="old")
+    world.api.create(NODES, {"metadata": {"name": "old", "finalizers": ["karpenter.sh/termination"]}})
 
-    world.api.delete(NODE_CLAIMS, "old")
-    world.wait()
+    end(world.api)
     world.claim("new", cpu=4)
 
     assert world.violations == []

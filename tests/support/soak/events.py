@@ -102,8 +102,7 @@ class SoakEvents:
     def _scale_service(self) -> None:
         service = self._choose(SERVICES)
         share = self._load * (0.8 + 0.4 * self._random.random())
-        load = daily_load(self._time.now())
-        self._scale(service.name, round((service.low + (service.high - service.low) * load) * share))
+        self._scale(service.name, service.replicas(daily_load(self._time.now()), share))
 
     def _scale_batch(self) -> None:
         # Sixteen pods exceed the limits of their NodePool.
@@ -181,7 +180,12 @@ class SoakEvents:
 
     def _fail_launch(self) -> None:
         self._cluster.ec2.fail_next_launches(self._choose(tuple(LaunchFailure)))
-        self._time.disturb(_LIVENESS)
+
+    def disturb_failed_launches(self) -> None:
+        """Stop the time from failed launches on; they may be long after the event."""
+        for instance in self._cluster.ec2.instances():
+            if not instance.registers:
+                self._time.disturb(instance.launched + _LIVENESS - self._time.now())
 
     def _stop_kubelet(self) -> None:
         instances = [instance for instance in self._cluster.ec2.instances() if instance.registers]

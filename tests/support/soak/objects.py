@@ -24,10 +24,16 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas at night."""
     high: int
     """Replicas at noon."""
+    least: int = 1
+    """With fewer, the PodDisruptionBudget would allow no eviction."""
+
+    def replicas(self, daily_load: float, share: float) -> int:
+        """Return the replicas at a load of the day, for a share of the usual pods."""
+        return max(self.least, round((self.low + (self.high - self.low) * daily_load) * share))
 
 
 SERVICES = (
-    Service(name="web", low=30, high=80),
+    Service(name="web", low=30, high=80, least=5),
     Service(name="api", low=30, high=70),
     Service(name="cache", low=10, high=14),
 )
@@ -38,7 +44,7 @@ def soak_objects(*, load: float = 1.0) -> tuple[dict[str, Any], ...]:
 
     With ``load``, services have that share of their replicas.
     """
-    replicas = {service.name: max(1, round(service.low * load)) for service in SERVICES}
+    replicas = {service.name: service.replicas(0, load) for service in SERVICES}
     return (
         _NODE_CLASS,
         _pool("general", capacity_types=["spot", "on-demand"], consolidate_after="15m"),

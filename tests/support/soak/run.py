@@ -94,7 +94,7 @@ def run_soak(
     events = SoakEvents(cluster, injector, time, seed=seed, load=load)
     end = began + duration
     samples: list[MemorySample] = []
-    reported = 0
+    reported: set[str] = set()
     next_event, next_check, next_sample = began + timedelta(minutes=20), began, began
     while clock.now() < end:
         clock.run(until=min(end, next_event, next_check, next_sample))
@@ -103,10 +103,12 @@ def run_soak(
             events.perform()
             clock.run(until=now)
             next_event = now + events.next_pause()
+        events.disturb_failed_launches()
         checks.check()
-        for violation in checks.violations[reported:]:
-            progress(f"violation: {violation}")
-        reported = len(checks.violations)
+        for violation in (*cluster.invariants.violations, *checks.violations):
+            if violation not in reported:
+                reported.add(violation)
+                progress(f"violation: {violation}")
         if now >= next_check:
             next_check = now + _CHECK_INTERVAL
         if now >= next_sample:

@@ -45,7 +45,7 @@ class Invariants:
 
     - no NodeClaim gets two instances
     - no instance outlives its NodeClaim
-    - no NodePool exceeds its limits
+    - no NodePool exceeds its limits, apart from nodes that are being replaced or deleted
     - no eviction violates a PodDisruptionBudget, nor does a deletion without a deadline
     - no instance is terminated with pods on it
     - no pod is left behind on a deleted node
@@ -130,10 +130,26 @@ class Invariants:
 
     def _check_limits(self, pool: str, used: Mapping[str, Resources]) -> None:
         limits = get_field(find_object(self._api, NODE_POOLS, pool), "spec", "limits")
-        used_total = sum_resources(used.values())
-        for name, limit in Resources.parse(limits or {}).items():
+        if not limits:
+            return
+        ending = {claim["metadata"]["name"] for claim in self._claims.values() if self._is_ending(claim)}
+        used_total = sum_resources(amount for name, amount in used.items() if name not in ending)
+        for name, limit in Resources.parse(limits).items():
             if used_total.get(name, 0) > limit:
                 self._record(f"nodepool {pool} has {used_total[name]} of {name}, its limit is {limit}")
+
+    def _is_ending(self, claim: Object) -> bool:
+        """Return True if the node of a claim is being replaced or deleted.
+
+        Its replacement may exceed the limits, as in Karpenter: the old node is freed later.
+        """
+        name = get_field(claim, "status", "nodeName")
+        node = find_object(self._api, NODES, name) if name else None
+        if node is None:
+            return False
+        taints = get_field(node, "spec", "taints") or ()
+        is_tainted = any(taint["key"] == DISRUPTED_TAINT.key for taint in taints)
+        return is_tainted or node["metadata"].get("deletionTimestamp") is not None
 
     def _node_changed(self, event: WatchEvent) -> None:
         node = event.object
