@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from dovetail.errors import InvalidInputError
+from dovetail.trace.frames import zstd
 from dovetail.trace.model import (
     CapacityError,
     Delete,
@@ -124,7 +124,7 @@ def test_flushed_events_survive_a_kill_and_the_trace_can_be_continued(tmp_path: 
 def test_a_file_truncated_anywhere_yields_a_prefix_of_its_events_with_a_note(tmp_path: Path) -> None:
     whole = write(tmp_path / "t.zst", *EVENTS).read_bytes()
     path = tmp_path / "cut.jsonl"
-    plain = zstandard.ZstdDecompressor().decompressobj().decompress(whole)
+    plain = zstd.decompress(whole)
 
     for length in range(plain.index(b"\n", plain.index(b"\n") + 1) + 1, len(plain) - 1):
         path.write_bytes(plain[:length])

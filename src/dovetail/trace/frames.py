@@ -1,10 +1,15 @@
 """Frames of a trace file: zstd-compressed; the last may be half written."""
 
+import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 import msgspec
-import zstandard
+
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
 
 _CHUNK: Final = 1 << 16
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -32,10 +37,10 @@ def read_frames(data: bytes) -> Frames:
     """Find the end of the last complete frame; raise ``DamagedFrameError``."""
     complete = 0
     while complete < len(data):
-        frame = zstandard.ZstdDecompressor().decompressobj()
+        frame = zstd.ZstdDecompressor()
         try:
             partial = frame.decompress(data[complete:])
-        except zstandard.ZstdError as error:
+        except zstd.ZstdError as error:
             raise DamagedFrameError(str(error)) from error
         if not frame.eof:
             return Frames(complete_bytes=complete, partial=partial)
@@ -52,18 +57,18 @@ class FrameReader:
         """Set at the end: the last frame is not complete."""
 
     def __iter__(self) -> Iterator[bytes]:
-        frame = zstandard.ZstdDecompressor().decompressobj()
+        frame = zstd.ZstdDecompressor()
         begun = False
         while data := self._file.read(_CHUNK):
             while data:
                 try:
                     chunk = frame.decompress(data)
-                except zstandard.ZstdError as error:
+                except zstd.ZstdError as error:
                     raise DamagedFrameError(str(error)) from error
                 if chunk:
                     yield chunk
                 begun = not frame.eof
                 data = frame.unused_data
                 if frame.eof:
-                    frame = zstandard.ZstdDecompressor().decompressobj()
+                    frame = zstd.ZstdDecompressor()
         self.truncated = begun

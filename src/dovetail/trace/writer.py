@@ -5,18 +5,21 @@ it can be read even if the process is killed and the frame never ends.
 """
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 import msgspec
-import zstandard
 
-from dovetail.trace.frames import read_frames
+from dovetail.trace.frames import read_frames, zstd
 from dovetail.trace.model import Event, Header
 
-_LEVEL: Final = 9
+_OPTIONS: Final[Mapping[int, int]] = {
+    zstd.CompressionParameter.compression_level: 9,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
 _MAX_FRAME_LINES: Final = 50_000
 """Lines after which a frame ends: what follows a damaged frame stays readable."""
 _OFFSET_BYTES: Final = 8
@@ -52,7 +55,7 @@ class TraceWriter:
     def flush(self) -> None:
         """Make everything written so far readable, also after a crash of the host."""
         if self._lines:
-            self._file.write(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+            self._file.write(self._frame.flush(zstd.ZstdCompressor.FLUSH_BLOCK))
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -81,7 +84,7 @@ class TraceWriter:
         self._start_frame()
 
     def _start_frame(self) -> None:
-        self._frame = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj()
+        self._frame = zstd.ZstdCompressor(options=_OPTIONS)
         self._lines = 0
 
     def _end_frame(self) -> None:
@@ -109,7 +112,7 @@ def _recover(path: Path) -> None:
         if frames.partial is None:
             return
         lines = frames.partial[: frames.partial.rfind(b"\n") + 1]
-        frame = zstandard.ZstdCompressor(level=_LEVEL).compress(lines) if lines else b""
+        frame = zstd.compress(lines, options=_OPTIONS) if lines else b""
         unfinished = path.with_name(f"{path.name}.recovery.tmp")
         with unfinished.open("wb") as file:
             _write_to_disk(file, frames.complete_bytes.to_bytes(_OFFSET_BYTES) + frame)
