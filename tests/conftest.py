@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("dovetail", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dovetail")
 
-pytest_plugins = ["tests.live.fixtures"]
+pytest_plugins = ["tests.live.fixtures", "tests.support.chromium"]
 
 
 @pytest.fixture(scope="session", autouse=True)

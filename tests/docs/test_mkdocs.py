@@ -12,10 +12,9 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.docs.test_links import ROOT
-from tests.support.chromium import chromium
 
 _SOURCE = re.compile(r"^\s*(```|\|.*\||[-*] \S|\d+\. \S|#+ )|```|\]\(")
 """Markdown that no reader should see in a text."""
@@ -96,19 +95,18 @@ def address(pages_folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.browser
-def test_search_finds_a_page_without_a_request_to_another_host(address: str) -> None:
+def test_search_finds_a_page_without_a_request_to_another_host(address: str, browser: Browser) -> None:
     requests: list[str] = []
     errors: list[str] = []
-    with chromium() as browser:
-        page = browser.new_page()
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{address}/index.html")
+    page = browser.new_page()
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{address}/index.html")
 
-        page.locator("input.md-search__input").click()
-        page.locator("input.md-search__input").press_sequentially("burstable")
-        page.locator(".md-search-result__link", has_text="Burstable").first.click()
+    page.locator("input.md-search__input").click()
+    page.locator("input.md-search__input").press_sequentially("burstable")
+    page.locator(".md-search-result__link", has_text="Burstable").first.click()
 
-        expect(page.locator("article h1").first).to_contain_text("urstable")
+    expect(page.locator("article h1").first).to_contain_text("urstable")
     assert [url for url in requests if not url.startswith((address, "blob:", "data:"))] == []
     assert errors == []

@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
+import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 _PROGRAM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 
 
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """Run a headless browser."""
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless browser; a process can have only one."""
     with sync_playwright() as playwright:
         # Chromium's own sandbox needs rights that containers often do not have.
         browser = playwright.chromium.launch(executable_path=_PROGRAM, args=["--no-sandbox"])

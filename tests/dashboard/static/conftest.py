@@ -13,7 +13,6 @@ from dovetail.dashboard.server import DashboardServer
 from dovetail.dashboard.sources.source import SourceStatus
 from dovetail.view.document import View
 from tests.dashboard.views import FakeSource
-from tests.support.chromium import chromium
 
 TOKEN = "a-token-of-enough-length"  # noqa: S105 - of a test
 
@@ -64,12 +63,6 @@ class Dashboard:
 
     def publish(self, view: View, **status: Any) -> None:
         self._loop.run(self.source.publish(view, SourceStatus(**status)))
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
