@@ -23,7 +23,7 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
     singular: str = ""
     """Singular name, if it is not the kind in lower case."""
     categories: tuple[str, ...] = ()
-    """Categories of ``kubectl get`` of a custom resource."""
+    """Categories of ``kubectl get``, other than ``all``."""
 
     @property
     def api_version(self) -> str:
@@ -129,6 +129,7 @@ VALIDATING_WEBHOOKS = Resource(
     (),
     _NONE,
     has_generation=True,
+    categories=("api-extensions",),
 )
 MUTATING_WEBHOOKS = msgspec.structs.replace(
     VALIDATING_WEBHOOKS, plural="mutatingwebhookconfigurations", kind="MutatingWebhookConfiguration"
@@ -141,6 +142,7 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
     False,
     ("crd", "crds"),
     has_generation=True,
+    categories=("api-extensions",),
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", subresources=_NONE)
 NODE_POOLS = msgspec.structs.replace(
