@@ -142,17 +142,48 @@ def test_unready_nodepool_is_not_used(ready: bool | None) -> None:
     assert len(env.metrics.values[DECIDED]) == 1
 
 
-def test_pods_get_an_event_if_no_nodepool_becomes_ready_within_half_a_minute() -> None:
+def test_pods_get_no_event_while_no_nodepool_is_ready() -> None:
+    env = ProvisioningEnvironment().start(pool=False)
+    env.add_pool(ready=False)
+    env.add_pool("static", replicas=1)
+
+    env.add_pending_pod()
+    env.wait(600)
+
+    assert env.events.reasons("pod") == []
+    assert len(env.log.entries("no dynamic nodepools found")) == 1
+
+
+def test_pods_that_no_nodepool_could_serve_get_an_event_while_none_is_ready() -> None:
     env = ProvisioningEnvironment().start(pool=False)
     env.add_pool(ready=False)
 
-    env.add_pending_pod()
-    env.wait(25)
-    before = env.events.reasons("pod")
-    env.wait(20)
+    env.add_pending_pod("named", nodeSelector={"kubernetes.io/hostname": "node-1"})
+    env.wait(5)
 
-    assert before == []
-    assert set(env.events.reasons("pod")) == {"FailedScheduling"}
+    assert env.events.reasons("named") == ["FailedScheduling"]
+
+
+def test_pods_get_an_event_if_the_ready_nodepool_has_no_instance_types() -> None:
+    env = ProvisioningEnvironment().start()
+    env.cloud.types = ()
+
+    env.add_pending_pod()
+    env.wait(5)
+
+    assert env.events.reasons("pod") == ["FailedScheduling"]
+
+
+def test_pods_that_exclude_all_nodepools_get_no_event() -> None:
+    env = ProvisioningEnvironment().start()
+    term = {"matchExpressions": [{"key": label_keys.NODEPOOL, "operator": "DoesNotExist"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+
+    env.add_pending_pod(affinity={"nodeAffinity": required})
+    env.wait(60)
+
+    assert env.live_claims() == []
+    assert env.events.reasons("pod") == []
 
 
 def test_deleting_static_or_unsupported_nodepool_is_not_used() -> None:

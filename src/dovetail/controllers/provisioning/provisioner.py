@@ -14,20 +14,15 @@ import msgspec
 
 from dovetail.codec.karpenter.nodeclaims import encode_nodeclaim
 from dovetail.controllers.context import ControllerBase, ControllerContext
-from dovetail.controllers.event_reasons import FAILED_SCHEDULING, NO_COMPATIBLE_INSTANCE_TYPES, NOMINATED
+from dovetail.controllers.event_reasons import NO_COMPATIBLE_INSTANCE_TYPES
 from dovetail.controllers.provisioning.batch_window import Batch
 from dovetail.controllers.provisioning.displaced_pods import DisplacedPods
+from dovetail.controllers.provisioning.events import PodSchedulingEvents
 from dovetail.controllers.provisioning.host_groups import HostGroups
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
 from dovetail.core.pod.eligibility import is_reschedulable
-from dovetail.core.provisioning import (
-    build_planned_claim,
-    can_provision,
-    format_names,
-    format_unschedulable,
-    is_provisionable,
-)
+from dovetail.core.provisioning import build_planned_claim, can_provision, format_names, is_provisionable
 from dovetail.core.scheduling.snapshot_update import merge_plans
 from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
@@ -39,7 +34,7 @@ from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import Node
-from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, UnschedulablePod
+from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, PODS
@@ -70,11 +65,6 @@ _BUFFERS: Final = "buffers"
 """Item of a batch: the virtual pods of all CapacityBuffers."""
 _BUFFER_INTERVAL: Final = timedelta(seconds=30)
 """Maximum age of the plan for CapacityBuffers: capacity may become free on any node."""
-_NODEPOOL_GRACE_PERIOD: Final = timedelta(seconds=30)
-"""Age of a pod up to which it gets no Event while no NodePool is ready.
-
-NodePools that are created together with their node class become ready within seconds.
-"""
 
 
 class Provisioner(ControllerBase):
@@ -195,6 +185,7 @@ class Provisioner(ControllerBase):
         selection = self._retries.select(snapshot.pending_pods, now)
         snapshot = msgspec.structs.replace(snapshot, pending_pods=selection.ordinary)
         pools = {pool.name: pool for pool in snapshot.nodepools}
+        has_nodepools = any(map(can_provision, self._cache.pools()))
 
         # Decide: pure, outside the event loop.
         if pods:
@@ -216,14 +207,7 @@ class Provisioner(ControllerBase):
         await self._host_groups.handle_plan(snapshot, plan)
 
         # Report.
-        is_ready = bool(snapshot.nodepools)
-        self._pod_events.publish_unschedulable(
-            [
-                result
-                for result in plan.unschedulable
-                if not is_buffer_pod(result.pod) and (is_ready or _has_waited(result.pod, now))
-            ]
-        )
+        self._pod_events.publish_unschedulable(plan.unschedulable, has_nodepools=has_nodepools)
         self._record_metrics(pods, selection, plan, since=now)
         if errors:
             # Created NodeClaims are in the cache; the retry schedules the remaining pods.
@@ -375,43 +359,6 @@ class Provisioner(ControllerBase):
                 self._metrics.observe(PODS_SCHEDULING_DECISION_DURATION, duration.total_seconds(), NoLabels())
 
 
-class PodSchedulingEvents(ControllerBase):
-    """Publishes where pods are expected, or why they cannot be scheduled."""
-
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
-        self._logged: dict[str, tuple[frozenset[str], datetime]] = {}
-        """Message of the latest simulation → pod UIDs, and when it was logged."""
-
-    def publish_nominated(self, pod: Pod, target: str) -> None:
-        """Publish the target of a pod: ``node/…`` or ``nodeclaim/…``."""
-        message = f"Pod should schedule on: {target}"
-        self._events.publish(pod, NOMINATED, message, dedupe_key=(pod.uid,))
-
-    def publish_unschedulable(self, results: Sequence[UnschedulablePod]) -> None:
-        """Publish an Event per pod; log one line for all pods with the same message."""
-        pods_by_message: dict[str, list[Pod]] = {}
-        for result in results:
-            pods_by_message.setdefault(format_unschedulable(result), []).append(result.pod)
-        for message, pods in pods_by_message.items():
-            if self._should_log(message, pods):
-                self._log.error(
-                    "could not schedule pod", pod=format_names(pod.key for pod in pods), error=message
-                )
-            for pod in pods:
-                self._events.publish(pod, FAILED_SCHEDULING, message)
-        self._logged = {message: self._logged[message] for message in pods_by_message}
-
-    def _should_log(self, message: str, pods: Sequence[Pod]) -> bool:
-        """Return False for repetitions: pending pods are scheduled every few seconds."""
-        now, uids = self._loop.now(), frozenset(pod.uid for pod in pods)
-        logged_uids, logged_at = self._logged.get(message, (frozenset[str](), now))
-        if uids <= logged_uids and now < logged_at + FAILED_SCHEDULING.dedupe_timeout:
-            return False
-        self._logged[message] = (uids, now)
-        return True
-
-
 def controller(context: ControllerContext, solver: Solver = solve) -> Controller:
     """Return the registration of this controller."""
     reconciler = Provisioner(context, solver)
@@ -430,11 +377,6 @@ def controller(context: ControllerContext, solver: Solver = solve) -> Controller
 def _became_initialized(old: NodeClaim | None, new: NodeClaim) -> bool:
     was_initialized = old is not None and is_true(old.conditions, INITIALIZED)
     return not was_initialized and is_true(new.conditions, INITIALIZED)
-
-
-def _has_waited(pod: Pod, now: datetime) -> bool:
-    """Return True if a pod has waited long enough for NodePools to become ready."""
-    return pod.created is None or now - pod.created >= _NODEPOOL_GRACE_PERIOD
 
 
 def _get_progress(claim: NodeClaim) -> tuple[bool, bool]:

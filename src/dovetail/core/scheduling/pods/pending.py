@@ -114,7 +114,7 @@ def find_invalid_spec(spec: PodSpec) -> UnschedulableReason | None:
         problem = _find_problem(expression)
         if problem:
             return _invalid_reason(problem)
-    if _excludes_all_nodepools(spec):
+    if excludes_all_nodepools(spec):
         return _invalid_reason(f"excludes all NodePools ({label_keys.NODEPOOL} DoesNotExist)")
     return None
 
@@ -126,7 +126,8 @@ def drop_empty_terms(spec: PodSpec) -> PodSpec:
     return replace(spec, node_terms=tuple(t for t in spec.node_terms if t.expressions))
 
 
-def _excludes_all_nodepools(spec: PodSpec) -> bool:
+def excludes_all_nodepools(spec: PodSpec) -> bool:
+    """Return True if pods with this spec do not want a node of any NodePool."""
     heaviest = max(spec.preferred_node_terms, key=lambda requirement: requirement.weight, default=None)
     terms = [*spec.node_terms[:1], *([heaviest.term] if heaviest else [])]
     return any(
