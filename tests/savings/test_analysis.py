@@ -59,6 +59,15 @@ def nodes_of(objects: list[Object]) -> list[Object]:
     return [obj for obj in objects if obj["kind"] == "Node"]
 
 
+def pods_of(objects: list[Object]) -> list[Object]:
+    return [obj for obj in objects if obj["kind"] == "Pod"]
+
+
+def is_of_daemon_set(pod: Object) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner["kind"] == "DaemonSet" for owner in owners)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_uses_and_steps_add_up_to_todays_bill(seed: int) -> None:
     objects = node_group_cluster(20, 250, seed) + fargate_node("fargate-1", "job")
@@ -260,15 +269,60 @@ def test_a_dump_without_pods_is_refused_with_the_command_for_one() -> None:
         report_on([obj for obj in node_group_cluster(3, 10) if obj["kind"] != "Pod"])
 
 
-def test_nodes_of_another_cloud_alone_have_no_bill_and_say_so() -> None:
+@pytest.mark.parametrize(
+    ("labels", "provider", "cloud"),
+    [
+        ({"kubernetes.azure.com/agentpool": "system"}, "azure:///", "AKS"),
+        ({"cloud.google.com/gke-nodepool": "default-pool"}, "gce://project/europe-west1-b/", "GKE"),
+        ({"karpenter.sh/nodepool": "general"}, "azure:///", "azure"),
+        ({}, "openstack:///", "openstack"),
+    ],
+)
+def test_a_cluster_of_another_cloud_has_no_bill_but_the_price_of_its_pods_on_ec2(
+    labels: dict[str, str], provider: str, cloud: str
+) -> None:
     objects = node_group_cluster(3, 30)
     for node in nodes_of(objects):
-        node["metadata"]["labels"] = {"kubernetes.azure.com/agentpool": "system"}
-        node["spec"]["providerID"] = f"azure:///{node['metadata']['name']}"
+        node["metadata"]["labels"] = labels
+        node["spec"]["providerID"] = f"{provider}{node['metadata']['name']}"
 
     report = report_on(objects)
 
     assert (report.today, report.from_scratch, len(report.unpriced)) == (0.0, 0.0, 3)
+    assert (report.uses, report.steps, report.options) == ([], [], [])
+    assert report.other_cloud is not None
+    assert report.other_cloud.clouds == [cloud]
+    assert report.other_cloud.pods == len([pod for pod in pods_of(objects) if not is_of_daemon_set(pod)])
+    assert report.other_cloud.price_on_ec2 > 0
+    assert report.other_cloud.unschedulable == 0
+
+
+def test_pods_of_another_cloud_that_fit_on_no_ec2_instance_are_counted_with_the_reason() -> None:
+    objects = node_group_cluster(3, 30)
+    for node in nodes_of(objects):
+        node["metadata"]["labels"] = {"cloud.google.com/gke-nodepool": "default-pool"}
+        node["spec"]["providerID"] = f"gce://project/europe-west1-b/{node['metadata']['name']}"
+    pod = next(pod for pod in pods_of(objects) if not is_of_daemon_set(pod))
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9000"}}
+
+    report = report_on(objects)
+
+    assert report.other_cloud is not None
+    assert report.other_cloud.unschedulable == 1
+    assert pod["metadata"]["name"] in report.other_cloud.message
+
+
+def test_a_cluster_with_one_node_of_another_cloud_still_has_its_bill() -> None:
+    objects = node_group_cluster(3, 30)
+    node = nodes_of(objects)[0]
+    node["metadata"]["labels"] = {"kubernetes.azure.com/agentpool": "system"}
+    node["spec"]["providerID"] = "azure:///one"
+
+    report = report_on(objects)
+
+    assert report.other_cloud is None
+    assert report.today > 0
+    assert [entry.node for entry in report.unpriced] == [node["metadata"]["name"]]
 
 
 def test_two_clusters_in_one_input_are_priced_each_by_its_region() -> None:

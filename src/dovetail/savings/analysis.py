@@ -31,8 +31,9 @@ from dovetail.model.kube.pod import Pod
 from dovetail.model.settings import SchedulingSettings
 from dovetail.savings.adoption import AdoptedCluster, adopt_cluster
 from dovetail.savings.further_options import OptionsInput, find_options
+from dovetail.savings.other_cloud import find_other_cloud, plan_on_ec2
 from dovetail.savings.planning import Fleet, PodHolds, plan_fleet
-from dovetail.savings.report import BlockerLine, GroupBill, Line, Savings, UnpricedNode
+from dovetail.savings.report import BlockerLine, GroupBill, Line, OtherCloud, Savings, UnpricedNode
 from dovetail.savings.uses import divide_bill
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.instancetypes.by_name import InstanceTypeIndex
@@ -101,7 +102,21 @@ def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
         source.region,
         keep_types=source.keep_types,
     )
-    return SavingsResult(report=_Analysis(source, cache, adopted, provider).run(play), adopted=adopted)
+    analysis = _Analysis(source, cache, adopted, provider)
+    if cache.nodes() and all(map(find_other_cloud, cache.nodes())):
+        # There is no bill, and nothing of it can be consolidated.
+        report = analysis.run(None)
+        report = msgspec.structs.replace(
+            report,
+            other_cloud=analysis.plan_on_ec2(default_types),
+            uses=[],
+            steps=[],
+            options=[],
+            notes=[note for note in report.notes if DESCRIPTION not in note],
+        )
+    else:
+        report = analysis.run(play)
+    return SavingsResult(report=report, adopted=adopted)
 
 
 def is_small(objects: Sequence[Object]) -> bool:
@@ -244,6 +259,12 @@ class _Analysis:
             inferred_pools=[inferred.pool.name for inferred in self._adopted.inferred],
             notes=self._notes(scratch, played),
         )
+
+    def plan_on_ec2(self, types: Sequence[InstanceType]) -> OtherCloud:
+        """Return what the pods of a cluster of another cloud would cost on EC2."""
+        nodes = self._original.nodes()
+        bound = [pod for node in nodes for pod in self._original.pods_on(node.name)]
+        return plan_on_ec2(self._snapshot, nodes, bound, types, self._source.scheduling)
 
     def _limit_to_today(self, end: ConsolidatedFleet) -> ConsolidatedFleet:
         """Return today's fleet instead of a more expensive one: consolidation does not add to a bill."""

@@ -44,6 +44,22 @@ class BlockerLine(msgspec.Struct, frozen=True, kw_only=True):
     message: str = msgspec.field(name="because")
 
 
+class OtherCloud(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster with no node of AWS, and the EC2 instances that its pods would need."""
+
+    clouds: list[str]
+    """Such as ``GKE``."""
+    pods: int
+    """Pods that were planned, DaemonSets' excluded."""
+    nodes_on_ec2: int
+    price_on_ec2: float
+    """USD per hour."""
+    unschedulable: int
+    """Pods that fit on no EC2 instance."""
+    message: str = msgspec.field(name="because", default="")
+    """Why the first of them does not."""
+
+
 class Savings(msgspec.Struct, frozen=True, kw_only=True):
     """Today's bill, where it goes, and what it could be; USD per hour."""
 
@@ -77,3 +93,5 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
     """NodePools that were inferred from node groups."""
     notes: list[str]
     """Assumptions, and kinds that are missing."""
+    other_cloud: OtherCloud | None = None
+    """Set if all nodes are of another cloud: every bill is then 0, because no price is known."""

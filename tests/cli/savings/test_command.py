@@ -42,6 +42,22 @@ def test_json_and_markdown_have_the_same_sums(tmp_path: Path) -> None:
     assert f"| today | 6 | {report['today']:,.3f} | 0% |" in as_markdown.stdout
 
 
+@pytest.mark.parametrize("output", ["table", "markdown"])
+def test_a_cluster_of_another_cloud_shows_no_zeros_but_its_pods_on_ec2(tmp_path: Path, output: str) -> None:
+    objects = node_group_cluster(3, 30)
+    for node in (obj for obj in objects if obj["kind"] == "Node"):
+        node["metadata"]["labels"] = {"cloud.google.com/gke-nodepool": "default-pool"}
+        node["spec"]["providerID"] = f"gce://project/europe-west1-b/{node['metadata']['name']}"
+
+    result = run("savings", "--cluster", write_dump(tmp_path, objects), "-o", output)
+
+    assert result.exit_code == 0, result.output
+    assert "All 3 nodes are of another cloud (GKE)" in result.stdout
+    assert "The same pods on EC2" in result.stdout
+    assert "0.000" not in result.stdout
+    assert "lower bound" not in result.stdout
+
+
 def test_write_pools_writes_files_and_never_overwrites(tmp_path: Path) -> None:
     dump, folder = write_dump(tmp_path, node_group_cluster(6, 60)), tmp_path / "pools"
 

@@ -8,15 +8,24 @@ from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import HOURS_PER_MONTH
-from dovetail.savings.report import Line, Savings
+from dovetail.savings.report import Line, OtherCloud, Savings
 
 _MAX_ROWS: Final = 10
 _WIDTH: Final = 78
+_ON_EC2: Final = (
+    "on-demand instances of c, m and r types from generation 5 on, of the nodes' architectures, in any zone "
+    "of the region; node selectors and node affinity other than architecture and OS, taints and volumes "
+    "are left out; change the region with --region"
+)
 
 
 def format_table(report: Savings, prices: str) -> Iterable[Text]:
     """Yield the report; lines fit 80 columns where names do."""
     yield from _section("Today's bill", [["GROUP", "NODES", "$/HOUR", "$/MONTH"], *_group_rows(report)])
+    if report.other_cloud is not None:
+        yield from _other_cloud(report, report.other_cloud)
+        yield from _notes(report, prices)
+        return
     yield from _unpriced(report)
     yield Text()
     yield from _section("What it could be", [["BILL", "NODES", "$/HOUR", "SAVES"], *_bill_rows(report)])
@@ -41,14 +50,21 @@ def format_table(report: Savings, prices: str) -> Iterable[Text]:
         yield Text()
         yield Text(f"NodePools inferred from node groups: {', '.join(report.inferred_pools)}")
         yield Text("Write them with --write-pools DIR.")
-    yield Text()
-    for note in report.notes:
-        yield from _wrap(f"Note: {note}.")
-    yield from _wrap(f"Prices: {prices}.")
+    yield from _notes(report, prices)
 
 
 def format_markdown(report: Savings, prices: str) -> str:
     """Return the report for a merge request or an issue."""
+    if report.other_cloud is not None:
+        fleet = report.other_cloud
+        parts = [
+            f"## Savings: unknown, all nodes are of another cloud ({', '.join(fleet.clouds)})",
+            _markdown_table(["Group", "Nodes", "$/hour", "$/month"], _group_rows(report)),
+            describe_other_cloud(report, fleet),
+            f"**The same pods on EC2: {_describe_fleet(fleet)}.** Assumes {_ON_EC2}.",
+            "\n".join(f"- {note}" for note in (*_unfit(fleet), *report.notes, f"prices: {prices}")),
+        ]
+        return "\n\n".join(parts)
     parts = [
         f"## Savings: ${report.today - report.consolidated:,.2f} per hour "
         f"(${_month(report.today - report.consolidated)} a month)",
@@ -76,10 +92,12 @@ def _group_rows(report: Savings) -> list[list[str]]:
             str(bill.group),
             f"{bill.nodes:,}",
             _price(bill.price, bill.unpriced, bill.nodes),
-            _month(bill.price),
+            "unknown" if bill.unpriced == bill.nodes else _month(bill.price),
         ]
         for bill in report.groups
     ]
+    if report.other_cloud is not None:
+        return [*rows, ["total", f"{report.nodes:,}", "unknown", "unknown"]]
     return [*rows, ["total", f"{report.nodes:,}", f"{report.today:,.3f}", _month(report.today)]]
 
 
@@ -100,6 +118,49 @@ def _bill_rows(report: Savings) -> list[list[str]]:
         row("planned from scratch", f"{report.from_scratch_nodes:,}", report.from_scratch),
         row(f"lower bound ({report.pods_bound.kind})", "", report.bound),
     ]
+
+
+def describe_other_cloud(report: Savings, fleet: OtherCloud) -> str:
+    """Return why there is no bill, in one sentence."""
+    nodes = "The only node is" if report.nodes == 1 else f"All {report.nodes:,} nodes are"
+    return (
+        f"{nodes} of another cloud ({', '.join(fleet.clouds)}). Only AWS prices are known, and only EC2 "
+        "instances can be replaced: there is no bill to divide and nothing to save here."
+    )
+
+
+def _other_cloud(report: Savings, fleet: OtherCloud) -> Iterable[Text]:
+    yield Text()
+    yield from (Text(line) for line in textwrap.wrap(describe_other_cloud(report, fleet), _WIDTH))
+    yield Text()
+    yield Text("The same pods on EC2", style="bold")
+    yield Text(f"  {_describe_fleet(fleet)}")
+    yield from (
+        Text(line, style="dim")
+        for line in textwrap.wrap(
+            f"Assumes {_ON_EC2}.", _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
+    )
+    for note in _unfit(fleet):
+        yield from _wrap(f"  {note}")
+
+
+def _describe_fleet(fleet: OtherCloud) -> str:
+    nodes = "1 node" if fleet.nodes_on_ec2 == 1 else f"{fleet.nodes_on_ec2:,} nodes"
+    month = _month(fleet.price_on_ec2)
+    return f"{fleet.pods:,} pods on {nodes}: ${fleet.price_on_ec2:,.3f} per hour (${month} a month)"
+
+
+def _unfit(fleet: OtherCloud) -> Iterable[str]:
+    if fleet.unschedulable:
+        yield f"{fleet.unschedulable:,} more pods fit on no EC2 instance; {fleet.message}"
+
+
+def _notes(report: Savings, prices: str) -> Iterable[Text]:
+    yield Text()
+    for note in report.notes:
+        yield from _wrap(f"Note: {note}.")
+    yield from _wrap(f"Prices: {prices}.")
 
 
 def _unpriced(report: Savings) -> Iterable[Text]:
