@@ -8,6 +8,7 @@ CONTROLLERS = (
     "daemonset-controller",
     "deployment-controller",
     "disruption-controller",
+    "endpointslice-controller",
     "ephemeral-volume-controller",
     "garbage-collector-controller",
     "job-controller",
@@ -26,7 +27,7 @@ CONTROLLERS = (
     "taint-eviction-controller",
     "ttl-after-finished-controller",
 )
-"""Controllers whose results Dovetail reads; none for traffic, disks or certificates."""
+"""Controllers whose results Dovetail reads or simulates; none for disks or certificates."""
 
 AUDIT_LOG = "audit.log"
 

@@ -9,6 +9,7 @@ from dovetail.simulator.controllermanager.autoscaling.controller import Horizont
 from dovetail.simulator.controllermanager.context import LeaseHeartbeats, ManagerContext
 from dovetail.simulator.controllermanager.daemonset.controller import DaemonSetController
 from dovetail.simulator.controllermanager.deployment.controller import DeploymentController
+from dovetail.simulator.controllermanager.endpointslice.controller import EndpointSliceController
 from dovetail.simulator.controllermanager.garbage_collection import EventTtlController, PodGcController
 from dovetail.simulator.controllermanager.job.controller import JobController
 from dovetail.simulator.controllermanager.job.cronjob import CronJobController
@@ -38,6 +39,7 @@ _CONTROLLERS: Final[tuple[Callable[[ManagerContext], object], ...]] = (
     EventTtlController,
     ResourceQuotaController,
     HorizontalPodAutoscalerController,
+    EndpointSliceController,
 )
 
 
