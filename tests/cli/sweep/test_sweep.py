@@ -63,6 +63,7 @@ def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Pat
         tmp_path,
         *("--vary", "consolidateafterr=1m", "--vary", "spot.budget=10%", "--vary", "capacityTypes=ondemand"),
         *("--vary", "node-cost=cheap", "--vary", "budget", "--vary", "policy=karpenter,paybak"),
+        *("--vary", "spotshare=1", "--vary", "default.spotShare=0.5", "--vary", "colour=red"),
     )
 
     assert result.exit_code == 1
@@ -72,6 +73,9 @@ def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Pat
     assert "node-cost: " in result.stderr
     assert "'budget' is not KEY=VALUE" in result.stderr
     assert "policy 'paybak' is not installed; did you mean 'payback'?" in result.stderr
+    assert "did you mean 'spotShare'?" in result.stderr
+    assert "default.spotShare: it is for all NodePools" in result.stderr
+    assert "'colour' cannot be varied; known are consolidationPolicy, " in result.stderr
     assert not (tmp_path / "results.jsonl").exists()
 
 

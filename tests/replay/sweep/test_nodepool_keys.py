@@ -14,6 +14,7 @@ VALUES = {
     "expireAfter": ("Never", ("spec", "template", "spec", "expireAfter"), "Never"),
     "terminationGracePeriod": ("1h", ("spec", "template", "spec", "terminationGracePeriod"), "1h"),
     "capacityTypes": ("spot+on-demand", ("karpenter.sh/capacity-type", "In"), ["spot", "on-demand"]),
+    "spotShare": ("0.5", ("karpenter.sh/capacity-type", "In"), ["spot", "on-demand"]),
     "architectures": ("arm64", ("kubernetes.io/arch", "In"), ["arm64"]),
     "instanceCategories": ("c+m", ("karpenter.k8s.aws/instance-category", "In"), ["c", "m"]),
     "maxCpu": ("16", ("karpenter.k8s.aws/instance-cpu", "Lt"), ["17"]),
@@ -25,6 +26,7 @@ WRONG = {
     "expireAfter": "1d",
     "terminationGracePeriod": "Never",
     "capacityTypes": "spot+ondemand",
+    "spotShare": "50%",
     "architectures": "x86",
     "instanceCategories": "c,m",
     "maxCpu": "0",
@@ -63,6 +65,14 @@ def test_a_key_of_one_nodepool_leaves_the_others_alone() -> None:
 
     assert change(nodepool("a"))["spec"]["disruption"]["consolidateAfter"] == "7m"
     assert change(nodepool("b")) == nodepool("b")
+
+
+def test_a_spot_share_of_zero_leaves_reserved_and_on_demand() -> None:
+    pool = nodepool("default", "spot", "reserved")
+
+    changed = PoolChanges((("", "spotShare", "0"),))(pool)
+
+    assert changed["spec"]["template"]["spec"]["requirements"][-1]["values"] == ["on-demand", "reserved"]
 
 
 def _plain(value: object) -> object:

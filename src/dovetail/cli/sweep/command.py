@@ -20,11 +20,12 @@ from dovetail.cli.sweep.points import build_points, find_pools, parse_vary
 from dovetail.cli.sweep.sections import build_sections, format_csv
 from dovetail.replay.play import ReplayOptions
 from dovetail.replay.sweep.choice import Limits, SweptPoint, choose, mark_front
-from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, describe_keys
+from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, SPOT_SHARE, describe_keys
 from dovetail.replay.sweep.processes import run_in_processes
 from dovetail.replay.sweep.ray_cluster import run_on_ray
 from dovetail.replay.sweep.report import Sweep
 from dovetail.replay.sweep.results import ResultFile, hash_point, hash_sweep
+from dovetail.replay.sweep.spot_share import describe_shares
 from dovetail.replay.sweep.worker import Outcome, Point, SweepInput
 from dovetail.trace.reader import Trace
 
@@ -196,7 +197,11 @@ def _build_report(
         limits=limits,
         chosen=choose(points, limits),
         failed=failed,
-        assumptions=(*trace.header.assumptions, *trace.notes),
+        assumptions=(
+            *trace.header.assumptions,
+            *trace.notes,
+            *describe_shares(trace, options.manifests, varied.get(SPOT_SHARE, ())),
+        ),
         seed=options.seed,
         prices=options.source_of_prices,
     )

@@ -52,9 +52,17 @@ def _check(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[st
     if key == POLICY:
         yield from _check_policies(values)
         return
+    yield from _check_pool_key(key, values, pools)
+
+
+def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[str]:
     pool, pool_key = split_key(key)
     if pool_key not in NODEPOOL_KEYS:
-        yield f"{key!r} cannot be varied{suggest(pool_key, KEYS)}"
+        hint = suggest(pool_key, KEYS) or f"; known are {', '.join(KEYS)}"
+        yield f"{key!r} cannot be varied{hint}"
+        return
+    if pool and NODEPOOL_KEYS[pool_key].is_global:
+        yield f"{key}: it is for all NodePools; write {pool_key}=…"
         return
     if pool and pool not in pools:
         yield f"{key}: there is no NodePool {pool!r}{suggest(pool, pools)}"

@@ -12,7 +12,9 @@ from dovetail.trace.model import Object
 
 _DURATION: Final = re.compile(r"([0-9]+(s|m|h))+")
 _BUDGET: Final = re.compile(r"[0-9]{1,3}%|[0-9]+")
+_SHARE: Final = re.compile(r"0(\.[0-9]{1,4})?|1(\.0{1,4})?")
 _NEVER: Final = "Never"
+SPOT_SHARE: Final = "spotShare"
 SEPARATOR: Final = "+"
 """Between the parts of one value: commas separate the values of a key."""
 
@@ -27,6 +29,8 @@ class NodePoolKey(msgspec.Struct, frozen=True, kw_only=True):
     """Returns a NodePool with a value."""
     in_template: bool = False
     """Nodes of another value have drifted: replays begin without the recorded nodes."""
+    is_global: bool = False
+    """It changes workloads, too, and cannot be varied for one NodePool."""
 
 
 def _one_of(choices: Sequence[str]) -> Callable[[str], str]:
@@ -60,6 +64,23 @@ def _check_budget(text: str) -> str:
 
 def _check_cpu(text: str) -> str:
     return "" if text.isdecimal() and int(text) > 0 else f"{text!r} is not a number of vCPUs; example: 16"
+
+
+def _check_share(text: str) -> str:
+    return "" if _SHARE.fullmatch(text) else f"{text!r} is not a share from 0 to 1; examples: 0, 0.5, 1"
+
+
+def _allow_spot(pool: Object, text: str) -> Object:
+    """Return a NodePool with spot and on-demand nodes, or without spot nodes for a share of 0."""
+    requirements = pool["spec"]["template"]["spec"].get("requirements") or ()
+    named = [entry for entry in requirements if entry.get("key") == label_keys.CAPACITY_TYPE]
+    types = [label_keys.SPOT, label_keys.ON_DEMAND] if float(text) > 0 else [label_keys.ON_DEMAND]
+    if any(
+        entry.get("operator") == "In" and label_keys.RESERVED in (entry.get("values") or ())
+        for entry in named
+    ):
+        types.append(label_keys.RESERVED)
+    return _requirement(label_keys.CAPACITY_TYPE)(pool, SEPARATOR.join(types))
 
 
 def _in_disruption(field: str) -> Callable[[Object, str], Object]:
@@ -121,6 +142,13 @@ NODEPOOL_KEYS: Final[Mapping[str, NodePoolKey]] = {
         change=_requirement(label_keys.CAPACITY_TYPE),
         in_template=True,
     ),
+    SPOT_SHARE: NodePoolKey(
+        about="share of the demand that may run on spot: 0, 0.5, 1",
+        check=_check_share,
+        change=_allow_spot,
+        in_template=True,
+        is_global=True,
+    ),
     "architectures": NodePoolKey(
         about="amd64, arm64, amd64+arm64",
         check=_parts_of(("amd64", "arm64")),
@@ -155,6 +183,11 @@ class PoolChanges(msgspec.Struct, frozen=True):
             if name in ("", pool["metadata"]["name"]):
                 pool = NODEPOOL_KEYS[key].change(pool, text)
         return pool
+
+    @property
+    def spot_share(self) -> float | None:
+        """Share of the demand that may run on spot; None: as the trace says."""
+        return next((float(text) for _, key, text in self.values if key == SPOT_SHARE), None)
 
     @property
     def is_in_template(self) -> bool:

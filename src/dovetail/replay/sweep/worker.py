@@ -11,6 +11,7 @@ from dovetail.policies.process import open_policy
 from dovetail.replay.play import ReplayOptions, replay_trace
 from dovetail.replay.report import Replay
 from dovetail.replay.sweep.nodepool_keys import PoolChanges
+from dovetail.replay.sweep.spot_share import limit_spot
 from dovetail.trace.reader import Trace, load_trace
 
 
@@ -57,12 +58,20 @@ class Worker:
     def run(self, point: Point) -> Outcome | str:
         """Return the outcome, or the error of settings that cannot be replayed."""
         change_pool = point.pools if point.pools.values else None
+        trace, manifests = self._trace, self._options.manifests
+        if (share := point.pools.spot_share) is not None:
+            limited = limit_spot(trace, manifests, share)
+            trace, manifests = limited.trace, limited.manifests
         try:
             with open_policy(point.policy) as policy:
                 options = msgspec.structs.replace(
-                    self._options, settings=point.settings, change_pool=change_pool, policy=policy
+                    self._options,
+                    settings=point.settings,
+                    change_pool=change_pool,
+                    manifests=manifests,
+                    policy=policy,
                 )
-                return summarize(replay_trace(self._trace, options))
+                return summarize(replay_trace(trace, options))
         except DovetailError as error:
             return str(error)
 
