@@ -1,13 +1,15 @@
 """Candidate selection: the nodes that a method may disrupt, and what budgets allow."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.controllers.context import ControllerBase, ControllerContext
 from dovetail.controllers.disruption.events import DisruptionEvents
+from dovetail.controllers.disruption.pod_budgets import BudgetKey, PodBudgets
 from dovetail.controllers.disruption.triggers import DisruptionTriggers
 from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
 from dovetail.core.disruption.budgets import UNLIMITED, count_nodes, count_remaining, get_allowed_disruptions
@@ -18,20 +20,19 @@ from dovetail.core.disruption.candidates import (
     StateNode,
     check_disruptable,
     get_node_price,
+    may_be_blocked_by_pods,
 )
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.context import DisruptionContext, get_consolidate_after_end
 from dovetail.core.disruption.method import Method
 from dovetail.core.nodepool.static import group_claims, limit_to_headroom
+from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.condition_types import DRIFTED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
-from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.workloads import PodDisruptionBudget
-from dovetail.ports.api_resources import NODE_POOLS, POD_DISRUPTION_BUDGETS
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS
 from dovetail.ports.metrics import (
     DISRUPTION_ELIGIBLE_NODES,
     NODEPOOLS_ALLOWED_DISRUPTIONS,
@@ -39,6 +40,7 @@ from dovetail.ports.metrics import (
     BudgetLabels,
     ReasonLabels,
 )
+from dovetail.state.cluster.cache import ObjectChange
 from dovetail.state.instancetypes.by_name import InstanceTypeIndex
 from dovetail.state.nodes.replacements import Replacements
 
@@ -80,6 +82,18 @@ class _NotCandidate(msgspec.Struct, frozen=True):
     """It is eligible, but something prevents its disruption."""
 
 
+class _KnownCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate of an earlier scan, and what it depends on."""
+
+    state_node: StateNode
+    candidate: Candidate
+    types: Mapping[str, InstanceType]
+    selectors_version: int
+    """Of the PodDisruptionBudgets."""
+    budgets: frozenset[BudgetKey]
+    """Those of its pods, one at most for each; all allowed a disruption."""
+
+
 class CandidateFinder(ControllerBase):
     """Finds candidates in the cluster cache and publishes why other nodes are kept."""
 
@@ -97,6 +111,10 @@ class CandidateFinder(ControllerBase):
         self._replacements = Replacements(context.cache)
         self._eligible_counts: dict[Method, int] = {}
         self._types = InstanceTypeIndex()
+        self._pod_budgets = PodBudgets(context.cache)
+        self._known_candidates: dict[str, _KnownCandidate] = {}
+        """Provider ID → candidate of an earlier scan."""
+        context.cache.subscribe(NODE_CLAIMS, self._forget_candidate)
         context.cache.subscribe(NODE_POOLS, self._types.handle_nodepool)
 
     async def scan(self, method: Method, now: datetime) -> CandidateScan:
@@ -140,7 +158,7 @@ class CandidateFinder(ControllerBase):
         self, claim: NodeClaim, method: Method, context: CandidateContext
     ) -> Candidate | _NotCandidate:
         """Check eligibility, backoff and blockers of one node, in this order."""
-        state_node = self._triggers.get_state_node(claim)
+        state_node = self._triggers.state_nodes.get(claim)
         eligibility = method.check_eligibility(state_node, self._cache.pool(claim.pool), context.now)
         if eligibility.disabled_by and state_node.node is not None:
             self._disruption_events.publish_unconsolidatable(state_node, eligibility.disabled_by)
@@ -153,7 +171,7 @@ class CandidateFinder(ControllerBase):
             return _NotCandidate(eligible_at=blocked_until)
         if state_node.may_have_protected_pods:
             self._disruption_events.publish_pod_events(state_node.pods, context.now)
-        result = check_disruptable(state_node, context, method.disruption_class)
+        result = self._check_disruptable(state_node, context, method)
         if isinstance(result, DisruptionBlocked):
             self._disruption_events.publish_blocked(state_node, result.message)
             if result.message:
@@ -165,6 +183,48 @@ class CandidateFinder(ControllerBase):
             self._record_kept(state_node, claim.pool, "unfit", ineligible_reason)
             return _NotCandidate()
         return result
+
+    def _check_disruptable(
+        self, state_node: StateNode, context: CandidateContext, method: Method
+    ) -> Candidate | DisruptionBlocked:
+        """Return ``check_disruptable``, from an earlier scan if that result still holds."""
+        known = self._known_candidates.get(state_node.provider_id)
+        if known is not None and known.state_node is state_node:
+            candidate = self._update_candidate(known, context)
+            if candidate is not None:
+                return candidate
+        result = check_disruptable(state_node, context, method.disruption_class)
+        # Without protected pods, which end their protection with time, and without pods that
+        # may block other methods.
+        if isinstance(result, Candidate) and not may_be_blocked_by_pods(state_node, context):
+            self._known_candidates[state_node.provider_id] = _KnownCandidate(
+                state_node=state_node,
+                candidate=result,
+                types=self._get_types(result.pool),
+                selectors_version=self._pod_budgets.selectors_version,
+                budgets=frozenset(
+                    key
+                    for group in state_node.pod_groups or ()
+                    for key in self._pod_budgets.get_keys(group.pods[0])
+                ),
+            )
+        return result
+
+    def _update_candidate(self, known: _KnownCandidate, context: CandidateContext) -> Candidate | None:
+        """Return the candidate of an unchanged state node; None: it must be checked again."""
+        candidate, budgets = known.candidate, self._pod_budgets
+        if known.selectors_version != budgets.selectors_version or known.budgets & budgets.exhausted:
+            return None
+        pool = self._cache.pool(candidate.claim.pool)
+        if pool is None or self._get_types(pool) is not known.types:
+            return None
+        if self._is_nominated(candidate.provider_id, context.now):
+            return None
+        if pool is not candidate.pool:
+            node_cost = get_node_cost(pool, known.types.values(), context.node_cost)
+            candidate = candidate.with_pool(pool, node_cost)
+            self._known_candidates[candidate.provider_id] = replace(known, candidate=candidate)
+        return candidate
 
     def _get_rest_end(self, state_node: StateNode, method: Method) -> datetime | None:
         claim = state_node.claim
@@ -181,6 +241,10 @@ class CandidateFinder(ControllerBase):
         reason = KeepReason(node=node.name, price=price, code=code, message=message)
         self._keep_reasons.record([reason])
 
+    def _forget_candidate(self, change: ObjectChange) -> None:
+        if change.new is None:
+            self._known_candidates.pop(change.old.provider_id, None)
+
     def is_still_valid(self, candidate: Candidate, method: Method, now: datetime) -> bool:
         """Return True if a tainted candidate is as it was when it was selected.
 
@@ -190,7 +254,7 @@ class CandidateFinder(ControllerBase):
         claim = self._cache.claim(candidate.claim.name)
         if claim is None or claim.deleting:
             return False
-        state_node = self._triggers.get_state_node(claim)
+        state_node = self._triggers.state_nodes.get(claim)
         pool = self._cache.pool(claim.pool)
         if not method.check_eligibility(state_node, pool, now).is_eligible:
             return False
@@ -264,30 +328,16 @@ class CandidateFinder(ControllerBase):
     def _get_candidate_context(
         self, now: datetime, tainted_by_command: frozenset[str] = frozenset()
     ) -> CandidateContext:
+        self._pod_budgets.refresh()
         return CandidateContext(
             now=now,
             get_nodepool=self._cache.pool,
             get_instance_types=self._get_types,
-            get_pdbs=self._get_pdb_lookup(),
+            get_pdbs=self._pod_budgets.get,
             is_nominated=self._is_nominated,
             tainted_by_command=tainted_by_command,
             node_cost=self._node_cost,
         )
-
-    def _get_pdb_lookup(self) -> Callable[[Pod], tuple[PodDisruptionBudget, ...]]:
-        """Return a function from pod to PDBs, cached by labels: replicas share them."""
-        namespaces = {pdb.namespace for pdb in self._cache.stores[POD_DISRUPTION_BUDGETS].all()}
-        cached: dict[tuple[str, FrozenDict[str, str]], tuple[PodDisruptionBudget, ...]] = {}
-
-        def get_pdbs(pod: Pod) -> tuple[PodDisruptionBudget, ...]:
-            if pod.namespace not in namespaces:
-                return ()
-            key = (pod.namespace, pod.labels)
-            if key not in cached:
-                cached[key] = self._cache.pdbs_for(pod)
-            return cached[key]
-
-        return get_pdbs
 
     def _is_nominated(self, provider_id: str, now: datetime) -> bool:
         """Return True if pending pods are expected on a node."""

@@ -7,9 +7,10 @@ from typing import Final
 from dovetail.controllers.context import ControllerBase, ControllerContext
 from dovetail.controllers.disruption.recent_moves import RecentMoves
 from dovetail.controllers.disruption.scan_interval import ScanInterval
+from dovetail.controllers.disruption.state_nodes import StateNodes
 from dovetail.controllers.runtime.manager import SINGLETON
 from dovetail.controllers.runtime.workqueue import Backoff
-from dovetail.core.disruption.candidates import StateNode, is_empty
+from dovetail.core.disruption.candidates import is_empty
 from dovetail.core.disruption.host_groups import HOST_GROUPS
 from dovetail.core.disruption.method import Method
 from dovetail.core.disruption.registry import METHODS, get_methods
@@ -60,38 +61,17 @@ class DisruptionTriggers(ControllerBase):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._capacity_buffers = context.capacity_buffers
         self._host_groups = context.host_groups
+        self.state_nodes = StateNodes(context)
         self.exhausted_nodepools: frozenset[str] = frozenset()
         """NodePools whose budgets held candidates back in the latest scan."""
         self.scan_intervals = {method: ScanInterval() for method in METHODS if method.needs_context}
         self._backoff = ReplacementBackoff()
         self._recent_moves = RecentMoves(context)
-        self._emptied_at: dict[str, datetime] = {}
-        """Node → when its last reschedulable pod left, if this process observed it."""
 
     def get_node(self, claim: NodeClaim) -> NodeObject | None:
         nodes = self._cache.nodes_of(claim.provider_id)
         return nodes[0] if nodes else None
-
-    def get_state_node(self, claim: NodeClaim) -> StateNode:
-        """Return NodeClaim, Node and pods of one instance."""
-        node = self.get_node(claim)
-        if node is None:
-            return StateNode(provider_id=claim.provider_id, claim=claim)
-        joined = self._cache.joined_node(claim.provider_id)
-        if joined is None or joined.name != node.name or not joined.registered:
-            joined = None  # Built from the NodeClaim, or another node of the instance.
-        return StateNode(
-            provider_id=claim.provider_id,
-            claim=claim,
-            node=node,
-            pods=self._cache.pods_on(node.name) if joined is None else joined.pods,
-            pod_groups=None if joined is None else joined.pod_groups,
-            emptied_at=self._emptied_at.get(node.name),
-            needed_by_buffer=self._capacity_buffers.needs_claim(claim.name),
-            has_stuck_group=self._host_groups.is_stuck(node.name, self._loop.now()),
-        )
 
     def handle_claim(self, change: ObjectChange) -> Iterable[str]:
         """Scan when a NodeClaim becomes eligible, or frees budget because it is deleted."""
@@ -132,16 +112,14 @@ class DisruptionTriggers(ControllerBase):
         if node is None:
             return ()
         if old is not None and is_reschedulable(old):
-            self._emptied_at[node.name] = self._loop.now()
+            self.state_nodes.record_empty(node.name)
             return self._scan_if_empty(node) or self._notify_change()
         return self._scan_if_empty(node)
 
     def handle_node(self, change: ObjectChange) -> Iterable[str]:
         """Scan when a node becomes disruptable, or frees budget of its NodePool."""
         old, new = change.old, change.new
-        if new is None:
-            self._emptied_at.pop(old.name, None)
-        elif old is not None and _get_node_state(old) == _get_node_state(new):
+        if new is not None and old is not None and _get_node_state(old) == _get_node_state(new):
             return ()
         if change.latest.labels.get(label_keys.NODEPOOL) in self.exhausted_nodepools:
             return _SCAN

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_active, is_reschedulable
 from dovetail.core.scheduling.plan_cost import get_node_cost
@@ -38,7 +39,7 @@ class DisruptionClass(StrEnum):
     """They do not if the node has a termination grace period, which ends the drain."""
 
 
-class StateNode(msgspec.Struct, frozen=True, kw_only=True):
+class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """NodeClaim, Node and pods of one instance."""
 
     provider_id: str
@@ -62,7 +63,12 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         terminating = self.claim is not None and is_true(self.claim.conditions, INSTANCE_TERMINATING)
         return any(deleting) or terminating
 
-    @property
+    @cached_property
+    def is_empty(self) -> bool:
+        """True if no pod needs rescheduling at a positive eviction cost."""
+        return is_empty(self.pods)
+
+    @cached_property
     def may_have_protected_pods(self) -> bool:
         """True if a pod may have the annotation do-not-disrupt."""
         return self.pod_groups is None or any(group.has_do_not_disrupt for group in self.pod_groups)
@@ -115,6 +121,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def disruption_cost(self) -> float:
         """Cost of moving its pods, in units of one ordinary pod; 1.0 without pods."""
         return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in self.reschedulable_pods)
+
+    def with_pool(self, pool: NodePool, node_cost: float) -> "Candidate":
+        """Return the candidate with the current state of its NodePool."""
+        candidate = replace(self, pool=pool, node_cost=node_cost)
+        if "disruption_cost" in self.__dict__:
+            candidate.__dict__["disruption_cost"] = self.disruption_cost
+        return candidate
 
     @property
     def savings_ratio(self) -> float:
@@ -182,7 +195,7 @@ def check_disruptable(
     # A termination grace period limits the drain, so that pods cannot block an eventual disruption.
     if disruption_class is DisruptionClass.GRACEFUL or claim.termination_grace_period is None:
         blocked = None
-        if _may_be_blocked_by_pods(state_node, context):
+        if may_be_blocked_by_pods(state_node, context):
             blocked = _find_blocking_pod(state_node.pods, context)
         if blocked is not None:
             return DisruptionBlocked(state_node, *blocked)
@@ -216,7 +229,7 @@ def _get_node_blocker(
     return None
 
 
-def _may_be_blocked_by_pods(state: StateNode, context: CandidateContext) -> bool:
+def may_be_blocked_by_pods(state: StateNode, context: CandidateContext) -> bool:
     """Return False if no pod can block: pods of a group have the same PodDisruptionBudgets."""
     if state.may_have_protected_pods:
         return True

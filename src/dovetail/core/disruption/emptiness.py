@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.core.disruption.candidates import Candidate, DisruptionClass, StateNode, is_empty
+from dovetail.core.disruption.candidates import Candidate, DisruptionClass, StateNode
 from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.method import ELIGIBLE, NOT_ELIGIBLE, Decision, Eligibility, Method, MethodInput
 from dovetail.model.karpenter.condition_types import CONSOLIDATABLE, INITIALIZED
@@ -38,7 +38,7 @@ def check_eligibility(state_node: StateNode, pool: NodePool | None, now: datetim
     claim = state_node.claim
     if claim is None or pool is None or pool.replicas is not None:
         return NOT_ELIGIBLE
-    if not is_empty(state_node.pods):
+    if not state_node.is_empty:
         return NOT_ELIGIBLE
     if pool.disruption.consolidate_after is None:
         return Eligibility(disabled_by=f"NodePool {pool.name!r} has consolidateAfter: Never")

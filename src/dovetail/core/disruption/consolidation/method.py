@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.core.disruption.candidates import DisruptionClass, StateNode, is_empty
+from dovetail.core.disruption.candidates import DisruptionClass, StateNode
 from dovetail.core.disruption.consolidation.fleet_replacement import is_young
 from dovetail.core.disruption.consolidation.policy_choice import consolidate_by_policy
 from dovetail.core.disruption.consolidation.validation import validate_commands
@@ -31,7 +31,7 @@ _NEVER: Final = Eligibility(disabled_by="its NodePool has consolidateAfter: Neve
 def check_eligibility(state_node: StateNode, pool: NodePool | None, _: datetime) -> Eligibility:
     """Return whether pods of a node may be moved to reduce cost."""
     claim = state_node.claim
-    if claim is None or pool is None or pool.replicas is not None or is_empty(state_node.pods):
+    if claim is None or pool is None or pool.replicas is not None or state_node.is_empty:
         return NOT_ELIGIBLE
     if pool.disruption.consolidate_after is None:
         return _NEVER
