@@ -32,7 +32,6 @@ OPTIONS_WITHOUT_VALUE = {
     "context": "the pod uses its service account",
     "prices": "a file: controller.extraArgs and extraVolumes",
     "discounts": "a file: controller.extraArgs and extraVolumes",
-    "policy": "controller.extraArgs: a policy of your own also needs an image or a volume with it",
     "dashboard_token_file": "mounted from the Secret controller.dashboard.tokenSecret",
 }
 """Options of the command that are not chart values, and why."""

@@ -106,6 +106,13 @@ def test_every_node_is_listed_with_its_price_and_keep_reason(held: str) -> None:
     assert [node["price"] for node in managed] == [pytest.approx(M5_LARGE_SPOT)] * 4
 
 
+def test_an_unknown_policy_is_named_with_the_nearest(held: str) -> None:
+    result = explain("node", "--policy", "paybak", files=[held])
+
+    assert result.exit_code == 1
+    assert "did you mean 'payback'?" in result.stderr
+
+
 def test_the_table_ends_with_the_total_price(held: str) -> None:
     result = explain("node", files=[held])
 

@@ -8,6 +8,7 @@ import pytest
 
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.explain import TargetFleet
+from dovetail.core.disruption.policy import Offer, Policy, PolicyError
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy, Disruption
 from dovetail.model.kube.conditions import TRUE, Condition
@@ -86,6 +87,42 @@ def test_a_protected_pod_keeps_its_node_and_is_named() -> None:
 
     assert reason.code == "spared"
     assert "default/pod" in reason.message
+
+
+def test_a_node_whose_move_the_policy_declines_names_the_policy() -> None:
+    env = an_underutilized_node()
+    policy = Policy("never", choose=lambda _: ())
+
+    (reason,) = explain_cluster(env.cache, lambda _: DEFAULT_TYPES, env.now, policy=policy)
+
+    assert explain(env)["node"].code == "goes"
+    assert reason.code == "policy"
+    assert reason.message.startswith("policy 'never' declined to evict 1 pod(s) to save ")
+
+
+def test_a_policy_that_fails_is_an_error() -> None:
+    def fail(_: Offer) -> tuple[int, ...]:
+        raise PolicyError("it did not answer in time")
+
+    env = an_underutilized_node()
+
+    with pytest.raises(PolicyError, match="policy 'slow' failed: it did not answer in time"):
+        explain_cluster(env.cache, lambda _: DEFAULT_TYPES, env.now, policy=Policy("slow", choose=fail))
+
+
+def an_underutilized_node() -> ControllerEnvironment:
+    """Return an on-demand node with one small pod, for which a cheaper type is enough."""
+    kind = DEFAULT_TYPES[-1]
+    (offering,) = [item for item in kind.offerings if item.capacity_type == label_keys.ON_DEMAND][:1]
+    env = an_environment(
+        labels={
+            label_keys.INSTANCE_TYPE: kind.name,
+            label_keys.ZONE: offering.zone,
+            label_keys.CAPACITY_TYPE: offering.capacity_type,
+        }
+    )
+    add_pod(env, owner=add_owner(env, "ReplicaSet"))
+    return env
 
 
 def test_invalid_budget_keeps_all_nodes_of_its_nodepool() -> None:

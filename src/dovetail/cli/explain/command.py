@@ -31,10 +31,12 @@ from dovetail.cli.options.cluster_source import (
     read_savings,
     source_options,
 )
+from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.core.cost.node_groups import GroupKind
 from dovetail.core.disruption.command import KeepReason
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
 from dovetail.core.provisioning import format_names, is_provisionable
 from dovetail.core.scheduling.host_groups import StuckHostGroup
@@ -48,6 +50,7 @@ from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
 from dovetail.model.savings import LEDGER_CONFIG_MAP
 from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.policies.process import open_policy
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.explain.blockers import Objects, compute_savings, group_by_blocker, mark_consolidatable
 from dovetail.state.explain.nodes import compute_cluster_target, explain_cluster
@@ -72,14 +75,17 @@ def explain() -> None:
 
 @explain.command(epilog=_EPILOG)
 @click.argument("name", required=False)
+@click.option(
+    "--policy", default=DEFAULT_POLICY.name, show_default=True, metavar=POLICY_METAVAR, help=POLICY_HELP
+)
 @source_options
-def node(name: str | None, output: str, **options: Any) -> None:
+def node(name: str | None, output: str, policy: str, **options: Any) -> None:
     """Explain why a node is kept, and its price per hour; without NAME, all nodes."""
     cluster = read_cluster(msgspec.convert(options, ClusterSource))
     if name is not None:
         _find_node(cluster, name)
-    with progress("Evaluating every node"):
-        reasons = _explain_nodes(cluster)
+    with open_policy(policy) as opened, progress("Evaluating every node"):
+        reasons = _explain_nodes(cluster, opened)
     if name is None:
         ranked = Nodes(
             nodes=sorted(reasons, key=lambda reason: (-reason.price, reason.node)),
@@ -176,9 +182,9 @@ def savings(
         write_lines(list(format_savings(report)))
 
 
-def _explain_nodes(cluster: ExplainedCluster) -> tuple[KeepReason, ...]:
+def _explain_nodes(cluster: ExplainedCluster, policy: Policy = DEFAULT_POLICY) -> tuple[KeepReason, ...]:
     reasons = explain_cluster(
-        cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling
+        cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling, policy=policy
     )
     return _price_from_labels(cluster, reasons)
 

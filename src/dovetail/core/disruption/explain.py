@@ -22,6 +22,7 @@ from dovetail.core.disruption.candidates import (
 from dovetail.core.disruption.command import Command, KeepReason
 from dovetail.core.disruption.context import DisruptionContext, get_consolidate_after_end
 from dovetail.core.disruption.method import NOT_ELIGIBLE, Eligibility, Method, MethodInput
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy, PolicyError
 from dovetail.core.disruption.registry import METHODS
 from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.core.scheduling.plan_cost import get_node_cost
@@ -48,6 +49,7 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
     create_context: Callable[[tuple[Candidate, ...]], DisruptionContext]
     settings: ConsolidationSettings = ConsolidationSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
+    policy: Policy = DEFAULT_POLICY
 
 
 def explain_nodes(state_nodes: Iterable[StateNode], context: ExplainContext) -> tuple[KeepReason, ...]:
@@ -56,7 +58,8 @@ def explain_nodes(state_nodes: Iterable[StateNode], context: ExplainContext) -> 
     Other codes beside those of consolidation: ``unmanaged``, ``no-claim`` (of a NodePool by its
     label alone), ``leaving`` (being
     deleted), ``spared`` (disruption blocked), ``setting`` (of the NodePool),
-    ``unfit`` (not consolidatable), ``young`` (recent pod event) and ``budget``.
+    ``unfit`` (not consolidatable), ``young`` (recent pod event) and ``budget``. Raises
+    ``PolicyError`` if the plug-in fails.
     """
     reasons: list[KeepReason] = []
     candidates: dict[Method, list[Candidate]] = {}
@@ -257,8 +260,11 @@ def _explain_together(
             context=context.create_context(candidates),
             settings=context.settings,
             scheduling=context.scheduling,
+            policy=context.policy,
         )
     )
+    if decision.policy_failure:
+        raise PolicyError(f"policy {context.policy.name!r} failed: {decision.policy_failure}")
     yield from decision.keep_reasons
     for command in decision.commands:
         for candidate in command.candidates:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from dovetail.core.disruption.budgets import (
     count_nodes,
     count_remaining,
@@ -13,6 +15,7 @@ from dovetail.core.disruption.candidates import Candidate, CandidateContext, Sta
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.context import DisruptionContext, is_within_consolidate_after
 from dovetail.core.disruption.explain import ExplainContext, TargetFleet, compute_target_fleet, explain_nodes
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
@@ -32,6 +35,7 @@ def explain_cluster(
     *,
     settings: ConsolidationSettings | None = None,
     scheduling: SchedulingSettings | None = None,
+    policy: Policy = DEFAULT_POLICY,
     ignore_limits: bool = False,
 ) -> tuple[KeepReason, ...]:
     """Return the keep reason of every node, by name.
@@ -42,7 +46,9 @@ def explain_cluster(
     context = _create_context(
         cache, get_instance_types, now, settings=settings, scheduling=scheduling, ignore_limits=ignore_limits
     )
-    return explain_nodes((_get_state_node(cache, node) for node in cache.nodes()), context)
+    return explain_nodes(
+        (_get_state_node(cache, node) for node in cache.nodes()), replace(context, policy=policy)
+    )
 
 
 def compute_cluster_target(
