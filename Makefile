@@ -14,7 +14,7 @@ LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 2 --dist loadfile -
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-policies bench-kube bench-aws bench-dashboard screenshots docs chaos chaos-aws scale chip soak bench-hostile crds grafana charts dist man install-check image-check audit coverage mutants release-check requirements clean
+.PHONY: help setup kernel demo test test-slow test-browser live lint format bench bench-steady bench-consolidation bench-policies bench-kube bench-aws bench-dashboard screenshots docs chaos chaos-aws scale chip soak bench-hostile crds completion grafana charts dist man install-check image-check audit coverage mutants release-check requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
@@ -105,6 +105,9 @@ chip: $(READY) ## Let a HorizontalPodAutoscaler go from 4 pods to 100 and back o
 
 crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates
+
+completion: $(READY) ## Generate the table of commands and options for shell completion
+	@$(VENV)/bin/python scripts/completion
 
 grafana: $(READY) ## Generate the Grafana dashboards of the chart
 	@$(VENV)/bin/python scripts/grafana

@@ -13,6 +13,8 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from dovetail.cli.completion_table import light_command, read_table
+
 _PACKAGE: Final = Path(__file__).parent
 
 
@@ -46,8 +48,19 @@ class LazyGroup(CommandGroup):
         module = self._modules.get(cmd_name)
         if module is None:
             return None
+        if ctx.resilient_parsing:
+            return self._light_command(ctx, cmd_name)
         command = getattr(import_module(f"dovetail.cli.{module}"), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+    def _light_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the command as shell completion knows it: its module may take a second to import."""
+        entry = read_table()
+        for parent in (*ctx.command_path.split()[1:], name):
+            if parent not in entry.commands:
+                return None
+            entry = entry.commands[parent]
+        return light_command(name, entry)
 
     def summarize(self, ctx: click.Context, name: str) -> str:
         """Read the docstring from the source: an import of all commands takes over a second."""
