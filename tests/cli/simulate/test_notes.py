@@ -46,3 +46,44 @@ def test_a_dump_among_the_manifests_gets_a_note_that_names_the_option(tmp_path: 
     result = simulate(tmp_path, LIVE, POOL)
 
     assert f"needs its dump: dovetail simulate --cluster {tmp_path}" in result.stdout
+
+
+WINDOWS = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: win}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: win}
+      requirements:
+        - {key: kubernetes.io/os, operator: In, values: [windows]}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: win}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: windows2022@latest}]
+  subnetSelectorTerms: [{tags: {team: a}}]
+  securityGroupSelectorTerms: [{tags: {team: a}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: iis}
+spec:
+  nodeSelector: {kubernetes.io/os: windows}
+  containers: [{name: main, image: iis, resources: {requests: {cpu: "1", memory: 1Gi}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: anywhere}
+spec:
+  containers: [{name: main, image: app, resources: {requests: {cpu: "1", memory: 1Gi}}}]
+"""
+
+
+def test_pods_without_an_operating_system_on_windows_nodes_are_named(tmp_path: Path) -> None:
+    result = simulate(tmp_path, WINDOWS)
+
+    assert "Note: 1 pod without an operating system on Windows nodes: anywhere; Linux pods" in result.stdout

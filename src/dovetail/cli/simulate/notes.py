@@ -1,8 +1,9 @@
-"""Notes below a plan: on its prices, and on files that another command fits better."""
+"""Notes below a plan: on prices, on operating systems, and on files that another command fits better."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from shlex import quote
+from typing import Final
 
 import msgspec
 
@@ -13,7 +14,11 @@ from dovetail.core.nodeclaim.drift import get_nodepool_drift_reason
 from dovetail.core.nodepool.hash import compute_nodepool_hash_annotations
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.kube.pod import PodSpec
 from dovetail.model.plan import Plan, PlannedNode
+
+_WINDOWS_KEYS: Final = frozenset({label_keys.OS, label_keys.WINDOWS_BUILD, label_keys.NODEPOOL})
+"""A pod that selects one of them is meant for Windows."""
 
 
 def note_inputs(inputs: Inputs, manifests: Sequence[str], cluster: Sequence[str]) -> Iterator[str]:
@@ -68,6 +73,29 @@ def note_prices(plan: Plan, prices: PriceBook, region: str) -> list[str]:
     if prices.list_prices and any(_runs_windows(node) for node in plan.nodes):
         notes.append("prices are those of Linux; Windows nodes also need licences")
     return notes
+
+
+def note_operating_systems(plan: Plan) -> list[str]:
+    """Return a note on pods that no selector keeps from the Windows nodes they are planned on."""
+    pods = [
+        pod
+        for node in plan.nodes
+        if _runs_windows(node)
+        for pod in node.pods
+        if not _selected_keys(pod.spec) & _WINDOWS_KEYS
+    ]
+    if not pods:
+        return []
+    names = sorted({pod.owner.name if pod.owner else pod.name for pod in pods})
+    return [
+        f"{pluralize(len(pods), 'pod')} without an operating system on Windows nodes: {join_first(names)}; "
+        "Linux pods need nodeSelector kubernetes.io/os: linux, or spec.os"
+    ]
+
+
+def _selected_keys(spec: PodSpec) -> set[str]:
+    expressions = (expression.key for term in spec.node_terms for expression in term.expressions)
+    return {*spec.node_selector, *expressions}
 
 
 def _runs_windows(node: PlannedNode) -> bool:
