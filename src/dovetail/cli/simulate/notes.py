@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from dovetail.cli.output.plan_report import has_estimated_price
+from dovetail.cli.simulate.table import get_workload
 from dovetail.codec.inputs.cluster_inputs import Inputs
 from dovetail.codec.text.suggestions import join_first, pluralize
 from dovetail.core.nodeclaim.drift import get_nodepool_drift_reason
@@ -86,7 +87,7 @@ def note_operating_systems(plan: Plan) -> list[str]:
     ]
     if not pods:
         return []
-    names = sorted({pod.owner.name if pod.owner else pod.name for pod in pods})
+    names = sorted({get_workload(pod) for pod in pods})
     return [
         f"{pluralize(len(pods), 'pod')} without an operating system on Windows nodes: {join_first(names)}; "
         "Linux pods need nodeSelector kubernetes.io/os: linux, or spec.os"
