@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from dovetail.cli.main import cli
+from dovetail.trace.model import Interruption, Scale, Set
+from tests.replay.traces import deployment, write_trace
 
 ROOT = Path(__file__).resolve().parents[3]
 DUMP = "--cluster examples/preview/cluster.json"
@@ -29,7 +31,21 @@ COMMANDS = (
     "catalog show m5.large",
     "cluster plan --offline -f examples/windows-gpu.yaml",
     "demo --list",
+    "doctor -f examples/managed-node-group.yaml --no-aws --no-kubernetes",
+    f"savings {DUMP}",
+    f"preview {DUMP} -f examples/preview/on-demand.yaml",
 )
+TRACE_COMMANDS = (
+    "trace show {trace}",
+    "replay {trace}",
+    "replay {trace} --set consolidation-min-saving=1",
+    pytest.param(
+        "sweep {trace} --vary consolidateAfter=30s,10m --vary consolidation-min-saving-per-pod=0,1"
+        " --workers 1 --results {trace}.results",
+        marks=pytest.mark.slow,
+    ),
+)
+LONG_NAME = "recommendations-of-the-personalisation-service-for-returning-customers"
 
 
 class _Terminal(StringIO):
@@ -79,6 +95,28 @@ def test_output_of_a_command_fits_80_columns(monkeypatch: pytest.MonkeyPatch, co
     lines = run_on_terminal(monkeypatch, command)
 
     assert lines
+    assert too_long(lines) == []
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quarter of an hour of a cluster whose workload has a long name."""
+    return write_trace(
+        tmp_path_factory.mktemp("width") / "day.trace",
+        Set(t=0, object=deployment(LONG_NAME, 4)),
+        Scale(t=300, kind="Deployment", namespace="shop", name=LONG_NAME, replicas=9),
+        Interruption(t=600, count=1),
+        seconds=900,
+    )
+
+
+@pytest.mark.parametrize("command", TRACE_COMMANDS)
+def test_output_on_a_trace_fits_80_columns(
+    monkeypatch: pytest.MonkeyPatch, command: str, trace: Path
+) -> None:
+    lines = run_on_terminal(monkeypatch, command.format(trace=trace))
+
+    assert len(lines) > 5, lines
     assert too_long(lines) == []
 
 
