@@ -13,6 +13,7 @@ from dovetail.core.scheduling.problem import initialized_first
 from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.resources import CPU, Resources
 from dovetail.model.plan import Plan
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
@@ -122,7 +123,7 @@ def test_exact_estimate_equals_the_simulation(snapshot: ClusterSnapshot, data: s
     simulation = SchedulingSimulation(context_of(snapshot))
     estimator = Estimator(simulation)
     removed = [simulation.node_indexes[name] for name in data.draw(some_of(names_of(snapshot)))]
-    assume(estimator.is_exact(removed))
+    assume(estimator.is_exact(removed) and not simulation.has_surplus_prices)
 
     estimate, outcome = estimator.estimate(removed), simulation.simulate(removed, fewest_nodes=True)
 
@@ -132,6 +133,29 @@ def test_exact_estimate_equals_the_simulation(snapshot: ClusterSnapshot, data: s
         assert (estimate.unplaceable_shape >= 0) == bool(outcome.unschedulable)
         if outcome.is_schedulable and len(outcome.new_nodes) == 1:
             assert abs(estimate.price - outcome.price) < 1e-9
+
+
+@attack
+@given(running_clusters(), st.integers(0, 30), st.data())
+def test_estimate_near_limits_is_a_lower_bound_and_exact_without_a_new_node(
+    snapshot: ClusterSnapshot, headroom: int, data: st.DataObject
+) -> None:
+    snapshot = plain(snapshot)
+    assume(names_of(snapshot))
+    running = sum(node.effective_capacity().get(CPU, 0) for node in snapshot.nodes)
+    limits = Resources({CPU: running + headroom * 1000})
+    pools = tuple(replace(pool, limits=limits, weight=0) for pool in snapshot.nodepools)
+    simulation = SchedulingSimulation(context_of(replace(snapshot, nodepools=pools)))
+    estimator = Estimator(simulation)
+    removed = [simulation.node_indexes[name] for name in data.draw(some_of(names_of(snapshot)))]
+    assume(estimator.is_bound(removed))
+
+    estimate, outcome = estimator.estimate(removed), simulation.simulate(removed, fewest_nodes=True)
+
+    if outcome.is_schedulable and len(outcome.new_nodes) == 1:
+        assert estimate.price <= outcome.price + 1e-9
+    if estimator.is_exact(removed, needs_new_node=False) and estimate.uninitialized_node < 0:
+        assert (estimate.price == 0) == (outcome.is_schedulable and not outcome.new_nodes)
 
 
 # --- Cases -----------------------------------------------------------------------------------

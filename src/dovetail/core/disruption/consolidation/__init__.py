@@ -21,8 +21,8 @@ A pass is planned twice: single nodes and small sets first; then, if nodes cost 
 more than the value of their pods (``pod_values``), as a step towards a cheaper fleet
 (``fleet_replacement``). The better plan is taken.
 
-Invariant: an estimate ignores topology, host ports, volumes and preferences. Its
-price is therefore a lower bound, and its saving an upper bound. A candidate that
+Invariant: an estimate ignores topology, host ports, volumes, preferences and limits.
+Its price is therefore a lower bound, and its saving an upper bound. A candidate that
 an estimate rejects is kept without a simulation. A candidate that an inexact
 estimate accepts is simulated before it becomes a command. An estimate that is
 exact and needs no new node becomes a command directly.

@@ -67,7 +67,7 @@ class BatchEstimator:
             yield nodes[row], Estimate(INFINITE_PRICE, [], uninitialized_node=node)
         is_complete = ~is_truncated & (uninitialized < 0)
         for row in np.flatnonzero(~unplaced.any(axis=1) & is_complete).tolist():
-            if not estimator.is_exact([nodes[row]]):
+            if not estimator.is_exact([nodes[row]], needs_new_node=False):
                 yield nodes[row], Estimate(0.0, [])
         # Loads with equal constraints are priced together.
         rows_by_constraints: dict[tuple[int, ...], list[int]] = {}

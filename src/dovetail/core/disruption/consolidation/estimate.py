@@ -1,8 +1,8 @@
 """Estimate of the replacement for removed nodes, from arrays alone.
 
 An estimate takes a fraction of a millisecond, a scheduling simulation some ten
-times longer. It ignores topology, host ports, volumes and preferences. It is not
-available for NodePools near a limit or with minValues or capacity reservations.
+times longer. It ignores topology, host ports, volumes, preferences and limits. It is
+not available for NodePools with minValues or capacity reservations.
 """
 
 from collections.abc import Iterable
@@ -81,12 +81,16 @@ class Estimator:
             for requests in self.requests.tolist()
         ]
         placement = problem.placement
-        self._has_simple_nodepools = all(
+        self._ignores_limits = not all(
             headroom.is_unlimited or headroom.allows_every_type for headroom in placement.limit_headrooms
-        ) and not any(
+        )
+        self._has_simple_nodepools = not any(
             placement.min_values_pools or placement.reservations.is_offered(pool)
             for pool in range(len(problem.tables))
         )
+        if self._ignores_limits and len(problem.space.roots_by_weight()) > 1:
+            # A NodePool of lower weight may be cheaper than one that is at its limit.
+            self._has_simple_nodepools = False
         self.uninitialized_nodes = {
             node for node in range(problem.nodes.existing_count) if simulation.is_uninitialized(node)
         }
@@ -112,8 +116,13 @@ class Estimator:
         self._scratch_rows = list(self._scratch)
         self._version += 1
 
-    def is_exact(self, removed: list[int]) -> bool:
-        """Return True if nothing that an estimate ignores applies to the nodes' pods."""
+    def is_exact(self, removed: list[int], *, needs_new_node: bool = True) -> bool:
+        """Return True if nothing that an estimate ignores applies to the nodes' pods.
+
+        Limits do not apply unless a new node is needed.
+        """
+        if needs_new_node and self._ignores_limits:
+            return False
         pods_by_node = self._simulation.pods_by_node
         return self.is_bound(removed) and all(
             self._is_simple[pod_class] for node in removed for pod_class in pods_by_node.get(node, ())
@@ -122,7 +131,7 @@ class Estimator:
     def is_bound(self, removed: list[int]) -> bool:
         """Return True if an estimate for these nodes is a lower bound of the price.
 
-        What it ignores (topology, ports, volumes, preferences) only adds to the price.
+        What it ignores (topology, ports, volumes, preferences, limits) only adds to the price.
         """
         return self._has_simple_nodepools and not self._simulation.get_unschedulable(removed)
 

@@ -88,7 +88,9 @@ class ConsolidationEvaluator:
 
     def _evaluate_estimate(self, candidate: Candidate, node: int, estimate: Estimate) -> Evaluation:
         # Estimates do not price the CPU credits of nodes that receive pods.
-        is_exact = self.estimator.is_exact([node]) and not self._simulation.has_surplus_prices
+        is_exact = not self._simulation.has_surplus_prices and self.estimator.is_exact(
+            [node], needs_new_node=estimate.price > 0
+        )
         if estimate.uninitialized_node >= 0:
             uninitialized = self._simulation.problem.nodes.existing_nodes[estimate.uninitialized_node]
             return self._reject_uninitialized(uninitialized.name)
