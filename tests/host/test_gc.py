@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dovetail.host.gc import FreedMemory
+from dovetail.host.gc import FreedMemory, ShortPauses
 
 _PROGRAM = """
 import os
@@ -99,3 +99,34 @@ def test_full_collection_runs_only_after_many_objects_were_freed(blocks: int, co
         gc.callbacks.remove(count)
 
     assert runs == collections
+
+
+def test_short_pauses_collect_neither_all_objects_nor_those_that_existed() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    thresholds, collected = gc.get_threshold(), []
+
+    def record(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            collected.append(info["generation"])
+
+    gc.callbacks.append(record)
+    try:
+        with ShortPauses() as pauses:
+            pauses.exempt_existing()
+            exempt = gc.get_freeze_count()
+            kept = [Cycle() for _ in range(600_000)]
+            automatic = set(collected)
+            del kept
+            pauses.collect()
+            remaining = sum(isinstance(obj, Cycle) for obj in gc.get_objects())
+    finally:
+        gc.callbacks.remove(record)
+
+    assert exempt > 0
+    assert automatic == {0, 1}
+    assert remaining == 0
+    assert gc.get_threshold() == thresholds
+    assert gc.get_freeze_count() == 0

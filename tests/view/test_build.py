@@ -301,6 +301,42 @@ def test_update_after_one_change_builds_only_that_node() -> None:
     assert len(msgspec.json.encode(patch)) < 4000
 
 
+def test_new_keep_reasons_leave_the_pods_of_a_node_as_they_are() -> None:
+    cache = a_large_cluster(3, 2)
+    builder = ViewBuilder(cache)
+    inputs = ViewInputs(now=NOW, types={"default": DEFAULT_TYPES})
+    first = builder.build(inputs)
+    reasons = tuple(
+        KeepReason(node=f"node-{number}", price=0.5, code="budget", message="no disruption now")
+        for number in range(3)
+    )
+    explained = msgspec.structs.replace(inputs, explanations=Explanations(keep_reasons=reasons, at=NOW))
+
+    second = builder.build(explained)
+
+    assert second == ViewBuilder(cache).build(explained)
+    assert {node.keep.code for node in second.nodes.values() if node.keep is not None} == {"budget"}
+    assert all(second.nodes[key].workloads is first.nodes[key].workloads for key in first.nodes)
+
+
+def test_prepared_nodes_are_not_built_again_and_a_change_in_between_is_seen() -> None:
+    cache = a_large_cluster(4, 2)
+    builder = ViewBuilder(cache)
+    inputs = ViewInputs(now=NOW, types={"default": DEFAULT_TYPES})
+    steps = builder.prepare(inputs)
+    next(steps)
+    cache.delete(kinds.NODES, {"metadata": {"name": "node-3"}})
+    cache.delete(kinds.NODE_CLAIMS, {"metadata": {"name": "claim-node-3"}})
+    for _ in steps:
+        pass
+
+    view = builder.build(inputs)
+
+    assert view == ViewBuilder(cache).build(inputs)
+    assert "claim-node-3" not in view.nodes
+    assert list(builder.prepare(inputs)) == []
+
+
 def test_pod_without_requests_is_shown_with_zero() -> None:
     env = an_environment()
     add_node(env)

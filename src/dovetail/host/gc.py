@@ -4,10 +4,12 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
 _YOUNG_THRESHOLD: Final = 50_000
 """Allocations between two collections of the youngest generation; Python's default is 700."""
+_SHORT_YOUNG_THRESHOLD: Final = 5_000
+_NEVER: Final = 1_000_000_000
 _M_ARENA_MAX: Final = -8
 """Parameter of glibc's ``mallopt``, from ``malloc.h``."""
 _FREED_SHARE: Final = 0.25
@@ -23,6 +25,31 @@ def reduce_collections() -> None:
     a second or more with a cluster in memory, during which nothing else runs.
     """
     gc.set_threshold(_YOUNG_THRESHOLD, 10, 10)
+
+
+class ShortPauses:
+    """Keeps collections short, for a process that answers keys; a context manager.
+
+    Young objects are collected often, 5,000 at a time, which takes milliseconds. All
+    objects are collected only by ``collect``, in a moment when nobody waits; those that
+    existed at ``exempt_existing``, such as a whole cluster, never: most end by reference
+    counting.
+    """
+
+    def __enter__(self) -> Self:
+        self._thresholds = gc.get_threshold()
+        gc.set_threshold(_SHORT_YOUNG_THRESHOLD, 10, _NEVER)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        gc.set_threshold(*self._thresholds)
+        gc.unfreeze()
+
+    def exempt_existing(self) -> None:
+        gc.freeze()
+
+    def collect(self) -> None:
+        gc.collect()
 
 
 def use_one_heap() -> None:

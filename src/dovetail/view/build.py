@@ -36,7 +36,7 @@ from dovetail.view.document import (
     View,
 )
 from dovetail.view.nodepools import PoolNodes, build_nodepool
-from dovetail.view.nodes import NodeInput, build_node
+from dovetail.view.nodes import NodeInput, build_keep, build_node
 from dovetail.view.pending import PodOutlooks, build_pending_pod, find_assigned_claims
 from dovetail.view.prices import FindPrice, no_price
 
@@ -122,6 +122,17 @@ class ViewBuilder:
             notices=self._keep("notices", {notice.code: notice for notice in inputs.notices}),
         )
 
+    def prepare(self, inputs: ViewInputs) -> Iterator[None]:
+        """Build the nodes that have changed, one per step, so that ``build`` need not.
+
+        The cluster may change between two steps.
+        """
+        for key, source in list(self._get_sources(inputs)):
+            before = self._nodes.get(key)
+            if before is None or not _is_same(before.source, source):
+                self._nodes[key] = self._build_node(key, source)
+                yield
+
     def _keep(self, collection: str, built: dict[str, Any]) -> dict[str, Any]:
         """Return the entries of a collection, each that is equal to before as the same object."""
         before = self._latest.get(collection, {})
@@ -134,11 +145,7 @@ class ViewBuilder:
     def _build_nodes(self, inputs: ViewInputs) -> tuple[dict[str, NodeView], dict[str, PoolNodes]]:
         built: dict[str, _BuiltNode] = {}
         sums: dict[str, PoolNodes] = {}
-        for source in self._get_sources(inputs):
-            key = source.node.claim or source.node.name
-            if key in built:
-                # An unmanaged node with the name of a NodeClaim.
-                key = f"{key}/{source.node.provider_id}"
+        for key, source in self._get_sources(inputs):
             entry = self._build_node(key, source)
             built[key] = entry
             sums.setdefault(entry.view.node_pool, PoolNodes()).add(entry.view, entry.capacity)
@@ -149,6 +156,10 @@ class ViewBuilder:
         before = self._nodes.get(key)
         if before is not None and _is_same(before.source, source):
             return before
+        if before is not None and _is_same(msgspec.structs.replace(before.source, keep=source.keep), source):
+            # An evaluation gives many nodes another keep reason, and nothing else.
+            view = msgspec.structs.replace(before.view, keep=build_keep(source.keep))
+            return _BuiltNode(source, view, before.capacity)
         view = build_node(source)
         if view.key != key:
             view = msgspec.structs.replace(view, key=key)
@@ -156,8 +167,10 @@ class ViewBuilder:
             view = before.view
         return _BuiltNode(source, view, source.node.effective_capacity())
 
-    def _get_sources(self, inputs: ViewInputs) -> Iterator[NodeInput]:
+    def _get_sources(self, inputs: ViewInputs) -> Iterator[tuple[str, NodeInput]]:
+        """Yield all nodes by their keys in the document."""
         cache = self._cache
+        keys: set[str] = set()
         pools = {pool.name: pool for pool in cache.pools()}
         types = {name: self._types.by_name(name, inputs.types.get(name, ())) for name in pools}
         costs = {
@@ -167,14 +180,22 @@ class ViewBuilder:
         self._types.retain(pools.keys())
         keep_reasons = self._index_keep_reasons(inputs.explanations.keep_reasons)
         for node in (*cache.joined_nodes(), *self._get_pending_nodes(inputs)):
-            yield NodeInput(
-                node=node,
-                node_object=cache.node(node.name),
-                claim=cache.claim(node.claim) if node.claim else None,
-                keep=keep_reasons.get(node.name),
-                types=types.get(node.pool, {}),
-                node_cost=costs.get(node.pool, 0.0),
-                find_price=inputs.find_price,
+            key = node.claim or node.name
+            if key in keys:
+                # An unmanaged node with the name of a NodeClaim.
+                key = f"{key}/{node.provider_id}"
+            keys.add(key)
+            yield (
+                key,
+                NodeInput(
+                    node=node,
+                    node_object=cache.node(node.name),
+                    claim=cache.claim(node.claim) if node.claim else None,
+                    keep=keep_reasons.get(node.name),
+                    types=types.get(node.pool, {}),
+                    node_cost=costs.get(node.pool, 0.0),
+                    find_price=inputs.find_price,
+                ),
             )
 
     def _get_pending_nodes(self, inputs: ViewInputs) -> Iterator[Node]:

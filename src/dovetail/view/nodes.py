@@ -90,7 +90,7 @@ def build_node(source: NodeInput) -> NodeView:
         memory=Usage(requested=requested[MEMORY], allocatable=allocatable.get(MEMORY, 0)),
         pods=Usage(requested=requested[PODS], allocatable=allocatable.get(PODS, 0)),
         workloads=workloads,
-        keep=_show_keep_reason(source.keep),
+        keep=build_keep(source.keep),
     )
 
 
@@ -212,7 +212,8 @@ def _show_condition(name: str, condition: Condition) -> ConditionView:
     )
 
 
-def _show_keep_reason(keep: KeepReason | None) -> KeepView | None:
+def build_keep(keep: KeepReason | None) -> KeepView | None:
+    """Return why a node is kept, as the view shows it."""
     if keep is None:
         return None
     blocker = keep.blocker

@@ -4,18 +4,24 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import ClassVar, Final
 
+from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from dovetail.cli.top.screens import LISTS, HelpScreen, ListScreen, NodesScreen, ViewScreen
 from dovetail.dashboard.sources.source import ViewSource, ViewUpdate
+from dovetail.host.gc import ShortPauses
 
 EXIT_INTERRUPTED: Final = 130
 _SWITCH_SECONDS: Final = 0.001
 """Between threads: keys are answered while another thread evaluates the cluster; default 5 ms."""
+_IDLE_SECONDS: Final = 5.0
+"""Without a key, after which all garbage may be collected."""
+_COLLECTION_SECONDS: Final = 60.0
 OpenSource = Callable[[], Awaitable[ViewSource]]
 
 
@@ -46,6 +52,8 @@ class TopApp(App[int]):
         self.failure: Exception | None = None
         """Why the source cannot be read; the command reports it when the terminal is restored."""
         self._open_source = open_source
+        self._pauses = ShortPauses()
+        self._last_key = 0.0
         self._node_list = NodesScreen(sort=sort, filter_text=filter_text, ascii_only=ascii_only)
 
     def get_default_screen(self) -> Screen[None]:
@@ -58,13 +66,29 @@ class TopApp(App[int]):
             loop.add_signal_handler(number, self.action_leave, 128 + number)
         self.run_worker(self._follow(), exit_on_error=False)
 
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key):
+            self._last_key = monotonic()
+        await super().on_event(event)
+
+    def _collect_garbage(self) -> None:
+        if monotonic() - self._last_key >= _IDLE_SECONDS:
+            self._pauses.collect()
+
     async def _follow(self) -> None:
         """Show each document; the source is closed in any case."""
+        with self._pauses:
+            await self._follow_source()
+
+    async def _follow_source(self) -> None:
         source: ViewSource | None = None
         try:
             source = await self._open_source()
             await source.start()
             async for update in source.updates():
+                if self.update is None:
+                    self._pauses.exempt_existing()
+                    self.set_interval(_COLLECTION_SECONDS, self._collect_garbage)
                 self.update = update
                 for screen in self.screen_stack:
                     if isinstance(screen, ViewScreen):

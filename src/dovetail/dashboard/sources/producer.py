@@ -36,6 +36,9 @@ EVALUATION_INTERVAL: Final = timedelta(seconds=10)
 _EVALUATION_SHARE: Final = 0.2
 """Largest share of a core that evaluations take."""
 
+_SLICE_SECONDS: Final = 0.005
+"""Longest time that the nodes of a document hold the event loop: keys and requests wait as long."""
+
 
 class Pricing(msgspec.Struct, frozen=True, kw_only=True):
     """Instance types and prices of a cluster."""
@@ -87,6 +90,8 @@ class ViewProducer:
         """Number of changes of the cluster, so that nothing is built or evaluated twice."""
         self._executor = ThreadExecutor(1, name="view")
         self._evictions = 0
+        self._publishing = asyncio.Lock()
+        """Documents are published in the order of their times."""
         for resource in cache.stores:
             cache.subscribe(resource, self._on_change)
         cache.subscribe(PODS, self._on_pod)
@@ -122,35 +127,43 @@ class ViewProducer:
 
     def build(self, now: datetime) -> View:
         """Return the document of this moment."""
+        return self._builder.build(self._get_inputs(now))
+
+    def _get_inputs(self, now: datetime) -> ViewInputs:
         pricing = self._pricing
         ledger = self._get_ledger()
         general = find_notices(self._cache, autoscaler=self.autoscaler, unread=self.unread)
         notices = {**self.notices, **general}
-        return self._builder.build(
-            ViewInputs(
-                now=now,
-                types=self._get_types(),
-                cluster=ClusterInfo(
-                    name=self._name,
-                    source=self._source,
-                    autoscaler=self.autoscaler,
-                    region=pricing.region,
-                    prices=pricing.description,
-                    currency=pricing.currency,
-                ),
-                explanations=self._explanations,
-                decisions=self.decisions.build(ledger, now),
-                savings=build_savings(ledger, now),
-                notices=tuple(notices.values()),
-                evictions=self._evictions,
-                find_price=pricing.find_price,
-                node_cost=pricing.scheduling.node_cost,
-            )
+        return ViewInputs(
+            now=now,
+            types=self._get_types(),
+            cluster=ClusterInfo(
+                name=self._name,
+                source=self._source,
+                autoscaler=self.autoscaler,
+                region=pricing.region,
+                prices=pricing.description,
+                currency=pricing.currency,
+            ),
+            explanations=self._explanations,
+            decisions=self.decisions.build(ledger, now),
+            savings=build_savings(ledger, now),
+            notices=tuple(notices.values()),
+            evictions=self._evictions,
+            find_price=pricing.find_price,
+            node_cost=pricing.scheduling.node_cost,
         )
 
     async def publish(self, now: datetime) -> None:
-        """Build the document and hand it to all readers."""
-        await self.publisher.publish(ViewUpdate(self.build(now), self.status))
+        """Build the document and hand it to all readers; others run between the nodes."""
+        async with self._publishing:
+            began = monotonic()
+            for _ in self._builder.prepare(self._get_inputs(now)):
+                if monotonic() - began >= _SLICE_SECONDS:
+                    await asyncio.sleep(0)
+                    began = monotonic()
+            await asyncio.sleep(0)
+            await self.publisher.publish(ViewUpdate(self.build(now), self.status))
 
     async def run(self, get_now: Callable[[], datetime], interval: timedelta = INTERVAL) -> None:
         """Publish documents until cancelled."""
