@@ -23,7 +23,7 @@ from dovetail.trace.writer import TraceWriter
 
 DAY = 86_400
 START = datetime(2026, 3, 2, tzinfo=UTC)
-_SIZES = [(100, 256), (200, 512), (250, 1024), (500, 1024), (500, 2048), (1000, 2048)]
+_SIZES = [(100, 256), (200, 512), (250, 1024), (500, 1024), (500, 2048), (800, 2048)]
 """Requests of pods: milli-CPUs and MiB; 20 of them fill a node of 8 vCPUs."""
 _TASKS_PER_POD = 0.75
 """Tasks of a day, for each pod of the peak."""
@@ -85,7 +85,8 @@ def _pools() -> Iterator[dict[str, Any]]:
                             "operator": "In",
                             "values": ["c", "m", "r"],
                         },
-                        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["9"]},
+                        # Without smaller ones, which a slow rise would add one by one: 500 nodes at its peak.
+                        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4", "8"]},
                         {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]},
                     ],
                 }
