@@ -8,6 +8,9 @@ READY := $(VENV)/.ready
 CLI   := $(VENV)/.cli-ready
 RUN   := $(VENV)/bin/python -m
 
+# Containers often set it. Without compiled modules, each process of a test compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Two test processes, each with control planes of its own: live tests wait most of the time. On a cluster
 # of --kubeconfig they would meet.
 LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 2 --dist loadfile --no-loadscope-reorder)

@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ settings.register_profile("dovetail", deadline=None, suppress_health_check=[Heal
 settings.load_profile("dovetail")
 
 pytest_plugins = ["tests.live.fixtures", "tests.support.chromium"]
+
+# Modules and collected tests live as long as the process.
+gc.disable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,6 +28,15 @@ def temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(directory))
         yield directory
+
+
+def pytest_collection_finish() -> None:
+    """Exclude modules and collected tests from garbage collection.
+
+    They are some 600,000 objects: with them, each full collection takes half a second.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

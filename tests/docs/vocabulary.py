@@ -94,13 +94,12 @@ def violations(path: Path) -> Iterator[Violation]:
     if path.suffix != ".py":
         yield from _in_prose(path, 1, source, "text")
         return
-    tree = ast.parse(source)
-    yield from _in_docstrings(path, tree)
-    yield from _in_names(path, tree)
-    yield from _in_strings(path, tree)
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield from _in_prose(path, token.start[0], token.string, "comment")
+    nodes = list(ast.walk(ast.parse(source)))
+    docstrings = _docstring_nodes(nodes)
+    yield from _in_docstrings(path, docstrings)
+    yield from _in_names(path, nodes)
+    yield from _in_strings(path, nodes, {id(node) for node in docstrings})
+    yield from _in_comments(path, source)
 
 
 def files(*roots: Path) -> Iterator[Path]:
@@ -116,17 +115,31 @@ def _in_prose(path: Path, line: int, text: str, kind: str) -> Iterator[Violation
         yield Violation(path, line + offset, f"{kind}: '{match.group().lower()}'")
 
 
-def _docstring_nodes(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Yield docstrings, also those that follow an attribute or a constant."""
-    for node in ast.walk(tree):
-        for child in getattr(node, "body", []) if not isinstance(node, ast.Lambda | ast.IfExp) else []:
-            value = child.value if isinstance(child, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                yield value
+def _in_comments(path: Path, source: str) -> Iterator[Violation]:
+    # Tokens are slow: only for a file with such a word in a line that may have a comment.
+    lines = (line for line in source.splitlines() if "#" in line)
+    if not any(PROSE.search(PROSE_EXCEPTIONS.sub("", line)) for line in lines):
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield from _in_prose(path, token.start[0], token.string, "comment")
 
 
-def _in_docstrings(path: Path, tree: ast.Module) -> Iterator[Violation]:
-    for node in _docstring_nodes(tree):
+def _docstring_nodes(nodes: list[ast.AST]) -> list[ast.Constant]:
+    """Return docstrings, also those that follow an attribute or a constant."""
+    bodies = (getattr(node, "body", None) for node in nodes)
+    values = (
+        child.value
+        for body in bodies
+        if isinstance(body, list)
+        for child in body
+        if isinstance(child, ast.Expr)
+    )
+    return [value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+
+
+def _in_docstrings(path: Path, docstrings: list[ast.Constant]) -> Iterator[Violation]:
+    for node in docstrings:
         text = str(node.value)
         yield from _in_prose(path, node.lineno, text, "docstring")
         first = text.strip().split("\n")[0]
@@ -136,9 +149,8 @@ def _in_docstrings(path: Path, tree: ast.Module) -> Iterator[Violation]:
             yield Violation(path, node.lineno, f"first line of {len(first)} characters")
 
 
-def _in_strings(path: Path, tree: ast.Module) -> Iterator[Violation]:
-    docstrings = {id(node) for node in _docstring_nodes(tree)}
-    for node in ast.walk(tree):
+def _in_strings(path: Path, nodes: list[ast.AST], docstrings: set[int]) -> Iterator[Violation]:
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             if node.value not in STRING_EXCEPTIONS:
                 yield from _in_prose(path, node.lineno, node.value, "string")
@@ -148,8 +160,8 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
-def _in_names(path: Path, tree: ast.Module) -> Iterator[Violation]:
-    for line, name, variable in _bound_names(tree):
+def _in_names(path: Path, nodes: list[ast.AST]) -> Iterator[Violation]:
+    for line, name, variable in _bound_names(nodes):
         if name.strip("_") in NAME_EXCEPTIONS:
             continue
         if bad := NAME_WORDS.intersection(_words(name)):
@@ -160,9 +172,9 @@ def _in_names(path: Path, tree: ast.Module) -> Iterator[Violation]:
         yield Violation(path, 1, f"module: {path.stem} ({', '.join(sorted(bad))})")
 
 
-def _bound_names(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
+def _bound_names(nodes: list[ast.AST]) -> Iterator[tuple[int, str, bool]]:
     """Yield line, name and whether it is a variable, for every name that the file binds."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.lineno, node.name, False
         elif isinstance(node, ast.arg):

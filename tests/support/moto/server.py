@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from threading import Thread
 from urllib.request import Request, urlopen
 
+import moto.ec2.models.amis
 import moto.ec2.urls
 import moto.iam.models
 import pytest
@@ -20,6 +21,8 @@ from tests.support.moto.middleware import Middleware, Wsgi
 moto.iam.models.SERVICE_NAME_CONVERSION["spot"] = "EC2Spot"
 # moto shows the tags that a launch template had when it was created.
 LaunchTemplate.tags = property(lambda template: template.get_tags(), lambda template, tags: None)  # type: ignore[assignment,method-assign]
+# After each reset, moto would create a thousand AMIs of the region from a file, beside its 44 common ones.
+moto.ec2.models.amis.load_resource = lambda _: []  # type: ignore[attr-defined]
 
 
 class MotoAws:
@@ -48,7 +51,7 @@ class MotoAws:
 
 @contextmanager
 def moto_without_amis(front: Callable[[Wsgi], Wsgi] = lambda inner: inner) -> Iterator[MotoAws]:
-    """Run the server without the thousand AMIs that moto would create anew after each reset."""
+    """Run the server without the AMIs that moto would create anew after each reset."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
         with moto_aws(front) as running:
