@@ -31,7 +31,7 @@ class ShortPauses:
     """Keeps collections short, for a process that answers keys; a context manager.
 
     Young objects are collected often, 5,000 at a time, which takes milliseconds. All
-    objects are collected only by ``collect``, in a moment when nobody waits; those that
+    objects are collected only by ``collect``, while no key is pressed; those that
     existed at ``exempt_existing``, such as a whole cluster, never: most end by reference
     counting.
     """

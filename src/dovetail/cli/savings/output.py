@@ -62,7 +62,7 @@ def format_markdown(report: Savings, prices: str) -> str:
             _markdown_table(["Group", "Nodes", "$/hour", "$/month"], _group_rows(report)),
             describe_other_cloud(report, fleet),
             f"**The same pods on EC2: {_describe_fleet(fleet)}.** Assumes {_ON_EC2}.",
-            "\n".join(f"- {note}" for note in (*_unfit(fleet), *report.notes, f"prices: {prices}")),
+            "\n".join(f"- {note}" for note in (*_unschedulable(fleet), *report.notes, f"prices: {prices}")),
         ]
         return "\n\n".join(parts)
     parts = [
@@ -141,7 +141,7 @@ def _other_cloud(report: Savings, fleet: OtherCloud) -> Iterable[Text]:
             f"Assumes {_ON_EC2}.", _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
         )
     )
-    for note in _unfit(fleet):
+    for note in _unschedulable(fleet):
         yield from _wrap(f"  {note}")
 
 
@@ -151,7 +151,7 @@ def _describe_fleet(fleet: OtherCloud) -> str:
     return f"{fleet.pods:,} pods on {nodes}: ${fleet.price_on_ec2:,.3f} per hour (${month} a month)"
 
 
-def _unfit(fleet: OtherCloud) -> Iterable[str]:
+def _unschedulable(fleet: OtherCloud) -> Iterable[str]:
     if fleet.unschedulable:
         yield f"{fleet.unschedulable:,} more pods fit on no EC2 instance; {fleet.message}"
 
