@@ -1,8 +1,10 @@
 """A soak finds no violation, and its checks find those that there are."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import msgspec
+import numpy as np
 import pytest
 
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
@@ -25,10 +27,14 @@ from tests.support.simulator.clusters import (
 from tests.support.soak.checks import MAX_DEGRADED, MAX_DELETING, MAX_PENDING, SoakChecks
 from tests.support.soak.disturbances import ApiErrorInjector, UndisturbedTime
 from tests.support.soak.events import SoakEvents
+from tests.support.soak.memory import MemorySample, find_leaks, measure_growth, sample_memory
 from tests.support.soak.objects import SERVICES, soak_objects
-from tests.support.soak.run import SoakReport, memory_growth, run_soak
+from tests.support.soak.run import SoakReport, run_soak
 
 MINUTE = timedelta(minutes=1)
+MONTH = timedelta(days=30)
+SAMPLES = 13
+"""Four of the first day, and three in each third of the others."""
 
 
 def checked(cluster: SimulatedCluster) -> tuple[SoakChecks, UndisturbedTime]:
@@ -170,13 +176,51 @@ def test_a_pod_that_changes_its_node_is_a_violation() -> None:
     assert any("is bound to elsewhere and was bound to" in text for text in checks.violations)
 
 
-@pytest.mark.parametrize(("samples", "growth"), [([1, 2, 2, 2, 3, 4], 3.0), ([5, 7, 9, 9, 8, 5], 1.0)])
+@pytest.mark.parametrize(("objects", "growth"), [([1, 2, 2, 2, 3, 4], 3.0), ([5, 7, 9, 9, 8, 5], 1.0)])
 def test_growth_of_memory_compares_the_least_of_the_last_third_with_the_first(
-    samples: list[float], growth: float
+    objects: list[int], growth: float
 ) -> None:
-    first_day = [0.1, 0.2, 0.3, 0.4]
-    assert memory_growth([*first_day, *samples], timedelta(days=30)) == growth
+    samples = [a_sample(objects=number) for number in [9, 9, 9, 9, *objects]]
+
+    assert measure_growth(samples, MONTH)["objects"] == growth
 
 
 def test_growth_of_memory_is_not_known_after_few_days() -> None:
-    assert memory_growth([1, 2, 3], timedelta(days=1)) is None
+    assert measure_growth([a_sample()] * 3, timedelta(days=1)) == {}
+
+
+LEAKS: dict[str, Callable[[int], object]] = {
+    "lists": lambda number: [number],
+    "strings": lambda number: f"pod-{number}",
+    "instants": lambda number: timedelta(seconds=number),
+    "arrays": lambda number: np.ones(256) if number % 10 == 0 else None,
+    "large arrays": lambda number: np.ones(4_000) if number % 600 == 0 else None,
+    "buffers": lambda number: bytearray(2_000) if number % 10 == 0 else None,
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_whatever_a_month_leaks_is_a_violation(leak: str) -> None:
+    leaked: list[object] = []
+    samples = []
+    for day in range(SAMPLES):
+        leaked += [LEAKS[leak](number) for number in range(12_000)]
+        samples.append(sample_memory(day))
+
+    grown = find_leaks(measure_growth(samples, MONTH))
+
+    assert any(text.startswith(("objects", "blocks", "heap_mib")) for text in grown), samples[-1]
+
+
+def test_memory_that_is_freed_every_day_is_no_violation() -> None:
+    samples = []
+    for day in range(SAMPLES):
+        freed = [[LEAKS[leak](number) for number in range(12_000)] for leak in LEAKS]
+        freed.clear()
+        samples.append(sample_memory(day))
+
+    assert find_leaks(measure_growth(samples, MONTH)) == []
+
+
+def a_sample(**measures: int) -> MemorySample:
+    return MemorySample(day=0, **{"objects": 1, "blocks": 1, "heap_mib": 1, "rss_mib": 1, **measures})

@@ -19,6 +19,7 @@ from dovetail.model.karpenter.ec2nodeclass import KubeletConfiguration
 from dovetail.model.kube.taints import UNREGISTERED_TAINT
 from dovetail.ports.cloudprovider import NodeClassNotReadyError
 from tests.aws.amifamily.bootstraps import CLUSTER, KUBELET, SHELL, TAINTS, bootstrap
+from tests.support.work import count_calls
 
 FAMILIES = [family for family in AmiFamily if family is not AmiFamily.CUSTOM]
 DOMAINS = st.sampled_from(["kubernetes.io", "k8s.io", "node-restriction.kubernetes.io"])
@@ -88,6 +89,17 @@ def test_al2023_passes_unknown_kubelet_fields_through() -> None:
     [(_, config)] = parts(AmiFamily.AL2023, kubelet=kubelet)
 
     assert yaml.safe_load(config)["spec"]["kubelet"]["config"]["shutdownGracePeriod"] == "30s"
+
+
+def test_al2023_recognizes_a_large_node_config_with_little_work() -> None:
+    config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"a": ["b"] * 5_000}}
+    text = yaml.safe_dump(config)
+    family = ami_family_provider(AmiFamily.AL2023)
+
+    calls = count_calls(lambda: family.render_user_data(bootstrap(user_data=text)))
+
+    assert calls < 20 * 5_000 + 20_000
+    assert "application/node.eks.aws" in family.render_user_data(bootstrap(user_data=text))
 
 
 def test_user_parts_come_first_and_unchanged() -> None:

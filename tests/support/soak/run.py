@@ -1,7 +1,5 @@
 """A soak: simulated days of churn, faults and restarts, with checks after every event."""
 
-import gc
-import resource
 import statistics
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -32,30 +30,17 @@ from dovetail.simulator.scenario.model import ManagedNodeGroup, Scenario
 from tests.support.soak.checks import SoakChecks
 from tests.support.soak.disturbances import ApiErrorInjector, FaultyKubeClient, UndisturbedTime
 from tests.support.soak.events import SoakEvents
+from tests.support.soak.memory import MemorySample, find_leaks, measure_growth, sample_memory
 from tests.support.soak.objects import NAMESPACE, soak_objects
 
 _CHECK_INTERVAL = timedelta(minutes=1)
 _SAMPLE_INTERVAL = timedelta(hours=6)
-_SAMPLES_OF_FIRST_DAY = 4
 _RECOVERY = timedelta(hours=1)
 _REMOVAL = timedelta(hours=1)
 _STARTING = timedelta(minutes=10)
 """Pods younger than this may still wait for their node."""
 FAMILIES = ("c5", "c6i", "c7i", "m5", "m6i", "m7i", "r5", "r6i", "t3")
-MAX_GROWTH = 1.10
-"""Least memory in the last third of the days, relative to the first third."""
-MIN_DAYS_FOR_MEMORY = 15
-"""In fewer days the loads of single days differ more than a leak would."""
 GATES = FeatureGates(NodeRepair=True, StaticCapacity=True, SpotToSpotConsolidation=True)
-
-
-class MemorySample(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory of the process at a time of the run."""
-
-    day: float
-    rss_mib: float
-    objects: int
-    """Objects that the garbage collector tracks, which depends on the seed only."""
 
 
 class SoakReport(msgspec.Struct, kw_only=True):
@@ -72,9 +57,8 @@ class SoakReport(msgspec.Struct, kw_only=True):
     pending: dict[str, float]
     evictions: int
     cost: float
-    rss_growth: float | None
-    """Last third of the days relative to the first; None if the run was too short."""
-    object_growth: float | None
+    growth: dict[str, float]
+    """Measure of memory → last third of the days relative to the first; empty if too short."""
     memory: list[MemorySample]
     violations: list[str]
 
@@ -113,16 +97,13 @@ def run_soak(
             next_check = now + _CHECK_INTERVAL
         if now >= next_sample:
             next_sample = now + _SAMPLE_INTERVAL
-            samples.append(_sample((now - began) / timedelta(days=1)))
+            samples.append(sample_memory((now - began) / timedelta(days=1)))
             progress(_describe(samples[-1], cluster, checks))
     pool_names = [pool["metadata"]["name"] for pool in cluster.api.list(NODE_POOLS).items]
     events.end()
     _finish(cluster, checks, pool_names)
-    rss_growth = memory_growth([sample.rss_mib for sample in samples], duration)
-    object_growth = memory_growth([float(sample.objects) for sample in samples], duration)
-    for name, growth in (("RSS", rss_growth), ("number of objects", object_growth)):
-        if growth is not None and growth > MAX_GROWTH:
-            checks.violations.append(f"{name} grew to {growth:.0%}")
+    growth = measure_growth(samples, duration)
+    checks.violations += find_leaks(growth)
     return SoakReport(
         simulated_days=duration / timedelta(days=1),
         seed=seed,
@@ -135,8 +116,7 @@ def run_soak(
         pending=_summary(checks.pending_seconds),
         evictions=int(cluster.metrics.total("karpenter_pods_eviction_requests_total", code="200")),
         cost=round(cluster.ec2.billing.cost(clock.now()), 2),
-        rss_growth=rss_growth,
-        object_growth=object_growth,
+        growth=growth,
         memory=samples,
         violations=[*cluster.invariants.violations, *checks.violations],
     )
@@ -199,33 +179,13 @@ def _run(cluster: SimulatedCluster, checks: SoakChecks, duration: timedelta) -> 
         checks.check()
 
 
-def _sample(day: float) -> MemorySample:
-    gc.collect()
-    with open("/proc/self/statm") as statm:
-        pages = int(statm.read().split()[1])
-    rss = pages * resource.getpagesize() / 2**20
-    return MemorySample(day=round(day, 2), rss_mib=round(rss, 1), objects=len(gc.get_objects()))
-
-
-def memory_growth(samples: Sequence[float], duration: timedelta) -> float | None:
-    """Return the least of the last third relative to that of the first one.
-
-    The first day does not count. Both follow the number of pods; what is never freed
-    remains when there are few.
-    """
-    if duration < timedelta(days=MIN_DAYS_FOR_MEMORY):
-        return None
-    settled = samples[_SAMPLES_OF_FIRST_DAY:]
-    third = len(settled) // 3
-    return round(min(settled[-third:]) / min(settled[:third]), 3)
-
-
 def _describe(sample: MemorySample, cluster: SimulatedCluster, checks: SoakChecks) -> str:
     violations = len(cluster.invariants.violations) + len(checks.violations)
     return (
         f"day {sample.day}: {cluster.ec2.billing.instance_count} instances, "
         f"{len(cluster.ec2.billing.launches)} launches, RSS {sample.rss_mib} MiB, "
-        f"{sample.objects} objects, {violations} violations"
+        f"C heap {sample.heap_mib} MiB, {sample.blocks} blocks, {sample.objects} objects, "
+        f"{violations} violations"
     )
 
 

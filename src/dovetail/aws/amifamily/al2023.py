@@ -18,6 +18,7 @@ from dovetail.aws.userdata.bootstrap import Bootstrap, kubelet_labels
 from dovetail.aws.userdata.mime import SHELL, MimePart, is_multipart, join_parts, split_parts
 from dovetail.codec.karpenter.nodeclass_kubelet import encode_kubelet
 from dovetail.codec.kube.requirements import encode_taint
+from dovetail.codec.text.yaml_reader import ParseError, YamlReader
 from dovetail.model.karpenter.ami_family import AmiFamily
 from dovetail.ports.cloudprovider import NodeClassNotReadyError
 
@@ -66,8 +67,8 @@ def _is_node_config(text: str) -> bool:
     if text.lstrip().startswith("#!"):
         return False
     try:
-        return isinstance(yaml.safe_load(text), dict)
-    except yaml.YAMLError:
+        return isinstance(YamlReader("userData", text.encode()).read_document(), dict)
+    except ParseError:
         return False
 
 

@@ -7,6 +7,7 @@ during parsing.
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -67,6 +68,8 @@ class YamlReader:
         """Create a reader; lines of ``located_paths`` (document, *path) are recorded."""
         self.errors: list[ValidationError] = []
         self.lines: dict[FieldPath, int] = {}
+        self.has_aliases = False
+        """True once an alias was read; its value may be much larger in another format."""
         self._file = file
         self._data = data
         self._parser = CParser(data)
@@ -78,8 +81,27 @@ class YamlReader:
 
     def read_objects(self) -> Iterator[ParsedObject]:
         """Yield every document, Lists item by item; raises ``ParseError``."""
-        try:
+        with self._parse_errors():
             yield from self._documents()
+
+    def read_document(self) -> Any:
+        """Return the value of the only document, None without one; raises ``ParseError``."""
+        with self._parse_errors():
+            while not isinstance(event := self._parser.get_event(), yaml.DocumentStartEvent):
+                if isinstance(event, yaml.StreamEndEvent):
+                    return None
+            self._path = [0]
+            value = self._value(self._parser.get_event())
+            self._parser.get_event()  # The end of the document.
+            event = self._parser.get_event()
+            if not isinstance(event, yaml.StreamEndEvent):
+                raise self._parse_error(event, "has more than one document")
+            return value
+
+    @contextmanager
+    def _parse_errors(self) -> Iterator[None]:
+        try:
+            yield
         except yaml.YAMLError as error:
             raise ParseError(self._syntax_error(error)) from None
         except RecursionError:
@@ -228,6 +250,7 @@ class YamlReader:
         return event.value
 
     def _alias(self, event: Any) -> Any:
+        self.has_aliases = True
         if event.anchor not in self._anchors:
             raise self._parse_error(event, f"the alias *{event.anchor} is used before its anchor")
         value, weight = self._anchors[event.anchor]

@@ -20,7 +20,7 @@ class PodSchedulingEvents(ControllerBase):
         self._logged: dict[str, tuple[frozenset[str], datetime]] = {}
         """Message of the latest simulation → pod UIDs, and when it was logged."""
         self._is_without_nodepools = False
-        """Whether no NodePool was ready at the latest simulation."""
+        """True if no NodePool was ready at the latest simulation."""
 
     def publish_nominated(self, pod: Pod, target: str) -> None:
         """Publish the target of a pod: ``node/…`` or ``nodeclaim/…``."""

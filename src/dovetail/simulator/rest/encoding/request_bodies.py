@@ -3,35 +3,16 @@
 from typing import Any, Final
 
 import msgspec
-import yaml
 from aiohttp import web
 
-from dovetail.ports.kube_errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
+from dovetail.codec.text.yaml_reader import ParseError, YamlReader
+from dovetail.ports.kube_errors import BadRequest, UnsupportedMediaType
 from dovetail.simulator.rest.encoding.protobuf import PROTOBUF, decode_protobuf
 
 JSON: Final = "application/json"
 APPLY: Final = ("application/apply-patch+yaml", "application/yaml")
-_MAX_DEPTH: Final = 200
-"""Nesting of YAML collections; the parser recurses."""
-_MAX_YAML: Final = 512 << 10
-"""Bytes. YAML is decoded at 200 kB/s on the thread that serves all requests; kubectl sends JSON."""
-_OPENING_TOKENS: Final = (
-    yaml.BlockMappingStartToken,
-    yaml.BlockSequenceStartToken,
-    yaml.FlowMappingStartToken,
-    yaml.FlowSequenceStartToken,
-)
-_CLOSING_TOKENS: Final = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
-
-
-class _Loader(yaml.CSafeLoader):
-    """Resolves only JSON's types: a date stays a string."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
+_MAX_MESSAGE: Final = 300
+"""Characters about a body that is not YAML; it may quote the body."""
 
 
 def content_type(request: web.Request) -> str:
@@ -74,27 +55,14 @@ def decode_yaml(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError):
         pass
-    if len(data) > _MAX_YAML:
-        raise RequestEntityTooLarge(f"the limit of a YAML body is {_MAX_YAML} bytes; send it as JSON")
+    reader = YamlReader("the body of the request", data)
     try:
-        text = data.decode()
-        _check_tokens(text)
-        # The round trip through JSON converts or rejects values that JSON does not have.
-        value = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (yaml.YAMLError, UnicodeError, ValueError, TypeError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise BadRequest(f"the body of the request is not YAML: {reason}") from error
-
-
-def _check_tokens(text: str) -> None:
-    """Raise BadRequest for input that would exhaust the YAML parser."""
-    depth = 0
-    for token in yaml.scan(text, _Loader):
+        value = reader.read_document()
+    except ParseError as error:
+        raise BadRequest(str(error)[:_MAX_MESSAGE]) from error
+    if reader.errors:
+        raise BadRequest(str(reader.errors[0])[:_MAX_MESSAGE])
+    if reader.has_aliases:
         # A few anchors can expand to more than fits into memory.
-        if isinstance(token, yaml.AliasToken):
-            raise BadRequest("the body of the request has YAML aliases, which are not supported")
-        depth += isinstance(token, _OPENING_TOKENS)
-        depth -= isinstance(token, _CLOSING_TOKENS)
-        if depth > _MAX_DEPTH:
-            raise BadRequest("the body of the request is nested too deeply")
+        raise BadRequest("the body of the request has YAML aliases, which are not supported")
+    return value
