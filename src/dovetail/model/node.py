@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -103,6 +104,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Resources({**self.claim_allocatable, **self.allocatable.without_zeros()})
 
     def effective_capacity(self) -> Resources:
+        return self._effective_capacity
+
+    @cached_property
+    def _effective_capacity(self) -> Resources:
         capacity = self.capacity
         if not self.initialized:
             capacity = Resources({**self.claim_capacity, **self.capacity.without_zeros()})
@@ -130,4 +135,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def requirements_cache(self) -> dict[frozenset[str], Requirements]:
         """Cache for callers: set of label keys → requirements of the labels in it."""
+        return {}
+
+    @cached_property
+    def derived_values(self) -> dict[str, Any]:
+        """Cache for callers: what they derive from the node, by a name of their own."""
         return {}

@@ -19,7 +19,8 @@ from dovetail.core.scheduling.plan_builder import PlanBuilder
 from dovetail.core.scheduling.plan_cost import is_better
 from dovetail.core.scheduling.pods.default_spread import DefaultSpreads
 from dovetail.core.scheduling.pods.equivalence import PodClass, classify, classify_groups, selector_keys
-from dovetail.core.scheduling.pods.pending import find_pods_to_schedule, reschedulable_group_filter
+from dovetail.core.scheduling.pods.node_pods import get_node_pods
+from dovetail.core.scheduling.pods.pending import find_pods_to_schedule, reschedulable_groups
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.trial import Trial
 from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
@@ -96,9 +97,9 @@ class SchedulingSimulation:
         spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
         if node_names is None:
             node_names = {candidate.name for candidate in context.candidates}
-        filter_group = reschedulable_group_filter(snapshot)
+        get_groups = reschedulable_groups(snapshot)
         removable = {
-            node.name: [(group.key, pods) for group in node.pod_groups if (pods := filter_group(group))]
+            node.name: get_groups(node)
             for node in snapshot.nodes
             if node.name in node_names and not node.deleting
         }
@@ -108,8 +109,8 @@ class SchedulingSimulation:
             running.setdefault(key, []).extend(pods)
         one_of_each = (*pending, *(pods[0] for pods in running.values()))
         specs = {pod.spec if spec_of is None else spec_of(pod) for pod in one_of_each}
-        running_specs = {group.key.spec for node in snapshot.nodes for group in node.pod_groups}
-        keys = selector_keys(specs | {spec for spec in running_specs if spec.anti_affinity})
+        specs.update(spec for node in snapshot.nodes for spec in get_node_pods(node).anti_affinity_specs)
+        keys = selector_keys(specs)
         self._unschedulable: dict[int, UnschedulablePod] = {}
         pending_classes = self._split_schedulable(classify(pending, keys, spec_of), settings)
         running_classes, class_by_key = classify_groups(running, keys, spec_of)

@@ -10,7 +10,7 @@ from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
 from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats
 from dovetail.core.scheduling.constraints.compiled_class import ClassTopology, CompiledClass
-from dovetail.core.scheduling.constraints.daemonsets import DaemonSetOverhead, subtract_daemonsets
+from dovetail.core.scheduling.constraints.daemonsets import get_overhead, subtract_daemonsets
 from dovetail.core.scheduling.constraints.limits import LimitHeadroom
 from dovetail.core.scheduling.constraints.min_values import PoolMinValues
 from dovetail.core.scheduling.constraints.reservations import Reservations
@@ -34,6 +34,7 @@ from dovetail.core.scheduling.placement.running_pods import (
 from dovetail.core.scheduling.placement.state import PlacementState
 from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.core.scheduling.pods.equivalence import PodClass
+from dovetail.core.scheduling.pods.node_pods import get_node_pods
 from dovetail.core.scheduling.pods.relaxation import node_requirements, relax
 from dovetail.core.scheduling.pods.volumes import VolumeConstraint, VolumeResolver
 from dovetail.core.scheduling.work import WorkCounter
@@ -169,10 +170,11 @@ class Problem:
         }
         running = self._find_counted_pods(moving)
         for key in running:
-            self.topology.anti_affinity_rules(key.namespace, key.spec)
+            if key.spec.anti_affinity:
+                self.topology.anti_affinity_rules(key.namespace, key.spec)
 
         # Nodes. Domains are registered before pods are counted in them.
-        overhead, watched = DaemonSetOverhead(snapshot.daemon_sets), self._watched_label_keys()
+        overhead, watched = get_overhead(snapshot.daemon_sets), self._watched_label_keys()
         self.nodes = NodeArrays(
             self.space, self.topology, snapshot.nodes, self.resource_names, overhead, watched, order
         )
@@ -227,7 +229,7 @@ class Problem:
         """Return the running pods, or none if no topology group can count them."""
         nodes = self.snapshot.nodes
         if not any(True for _ in self.topology.groups) and not any(
-            group.key.spec.anti_affinity for node in nodes for group in node.pod_groups
+            get_node_pods(node).anti_affinity_specs for node in nodes
         ):
             return {}
         return find_running_pods(nodes, moving)

@@ -1,6 +1,8 @@
 """DaemonSet overhead: requests and host ports of DaemonSet pods on each node."""
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -8,6 +10,7 @@ from msgspec.structs import replace
 from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools
 from dovetail.core.scheduling.constraints.topology import required_node_terms
+from dovetail.core.scheduling.pods.node_pods import get_node_pods
 from dovetail.core.scheduling.pods.watched_labels import watched_labels
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import HostPort, PodSpec
@@ -17,6 +20,10 @@ from dovetail.model.kube.taints import Taint, TaintEffect, find_untolerated_tain
 from dovetail.model.kube.workloads import DaemonSet
 from dovetail.model.node import Node
 
+_MAX_OVERHEADS: Final = 4
+"""Overheads that are kept: few sets of DaemonSets are in use at a time."""
+_MAX_PROFILES: Final = 4096
+"""Distinct (labels, taints) per overhead."""
 _INITIALIZED_LABELS = Requirements.from_requirements(
     [Requirement.one_of(label_keys.REGISTERED, "true"), Requirement.one_of(label_keys.INITIALIZED, "true")]
 )
@@ -119,8 +126,8 @@ class DaemonSetOverhead:
     DaemonSets select by.
     """
 
-    def __init__(self, daemons: Sequence[DaemonSet]) -> None:
-        self._specs = [spec for spec in map(daemonset_pod_spec, daemons) if not spec.needs_devices]
+    def __init__(self, specs: Sequence[PodSpec]) -> None:
+        self._specs = [spec for spec in specs if not spec.needs_devices]
         terms = [term for spec in self._specs for term in (required_node_terms(spec) or (NO_REQUIREMENTS,))]
         self._keys = frozenset(key for term in terms for key in term)
         self._requests: dict[tuple[Requirements, tuple[Taint, ...]], Resources] = {}
@@ -131,6 +138,8 @@ class DaemonSetOverhead:
         taints = node.effective_taints()
         requests = self._requests.get((labels, taints))
         if requests is None:
+            if len(self._requests) >= _MAX_PROFILES:
+                self._requests.clear()
             requests = self._requests[(labels, taints)] = sum_resources(
                 spec.requests
                 for spec in self._specs
@@ -140,13 +149,18 @@ class DaemonSetOverhead:
                     for term in (required_node_terms(spec) or (NO_REQUIREMENTS,))
                 )
             )
-        running = sum_resources(
-            pod.spec.requests
-            for group in node.pod_groups
-            if group.pods[0].is_owned_by_daemon_set
-            for pod in group.pods
-        )
+        running = get_node_pods(node).daemonset_requests
         return (requests - running).clamp_at_zero() if running else requests
+
+
+@lru_cache(maxsize=_MAX_OVERHEADS)
+def _compile_overhead(specs: tuple[PodSpec, ...]) -> DaemonSetOverhead:
+    return DaemonSetOverhead(specs)
+
+
+def get_overhead(daemons: Sequence[DaemonSet]) -> DaemonSetOverhead:
+    """Return the overhead of DaemonSets; the same object until one of their specs changes."""
+    return _compile_overhead(tuple(map(daemonset_pod_spec, daemons)))
 
 
 def _is_repelled(taints: Sequence[Taint], spec: PodSpec) -> bool:

@@ -21,15 +21,13 @@ from typing import Any
 import numpy as np
 
 from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
-from dovetail.core.scheduling.arrays.nodepools import to_vector
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.constraints.daemonsets import DaemonSetOverhead
 from dovetail.core.scheduling.constraints.topology import Topology, no_pods_on
 from dovetail.core.scheduling.fleet.native import kernel as _kernel
-from dovetail.core.scheduling.pods.watched_labels import watched_labels
-from dovetail.model.kube.requirements import Requirements
-from dovetail.model.kube.taints import Taint, find_untolerated_taint
+from dovetail.core.scheduling.placement.node_columns import NodeProfile, get_layout
+from dovetail.model.kube.taints import find_untolerated_taint
 from dovetail.model.node import Node
 
 _MIN_SIZE = 64
@@ -77,19 +75,15 @@ class NodeArrays:
         """Indexes of the resources in the current requests."""
         # Nodes with equal watched labels and taints share a profile: constraints
         # are matched once per profile, not once per node.
-        profile_ids: dict[tuple[Requirements, tuple[Taint, ...]], int] = {}
-        profile_index = []
-        for index, node in enumerate(self.existing_nodes):
-            left = node.available() - daemonsets.remaining_on(node)
-            # An overcommitted node takes no more pods.
-            self.available[:, index] = (
-                to_vector(left, resource_names) if min(left.values(), default=0) >= 0 else -1.0
-            )
-            profile = (watched_labels(node, watched_keys), node.effective_taints())
-            profile_index.append(profile_ids.setdefault(profile, len(profile_ids)))
+        layout = get_layout(tuple(resource_names), watched_keys, daemonsets)
+        columns = [layout.get_column(node) for node in self.existing_nodes]
+        if columns:
+            self.available[:, : self.existing_count] = np.array([column.available for column in columns]).T
+        profile_ids: dict[NodeProfile, int] = {}
+        profile_index = [profile_ids.setdefault(column.profile, len(profile_ids)) for column in columns]
         self.profile_index: Ints = np.array(profile_index, dtype=np.int64)
         """[existing nodes]: index into ``profiles``."""
-        self.profiles = list(profile_ids)
+        self.profiles = [(profile.labels, profile.taints) for profile in profile_ids]
         self._matching: dict[int, Bools] = {}
         self._resize(size)
 

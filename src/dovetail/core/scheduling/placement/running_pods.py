@@ -12,6 +12,7 @@ from dovetail.core.scheduling.constraints.topology import (
     TopologyRule,
 )
 from dovetail.core.scheduling.placement.nodes import NodeArrays
+from dovetail.core.scheduling.pods.node_pods import get_node_pods
 from dovetail.core.scheduling.pods.volumes import VolumeResolver
 from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model.kube.pod import HostPort
@@ -31,14 +32,22 @@ def find_running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> RunningP
     """
     running: RunningPods = {}
     for node in nodes:
-        for pod_group in node.pod_groups:
-            count = len(pod_group.pods)
-            if node.deleting and moving:
-                count = sum(pod.key not in moving for pod in pod_group.pods)
-            if count and not pod_group.deleting:
-                counts_by_node = running.setdefault(pod_group.key, {})
-                counts_by_node[node.name] = counts_by_node.get(node.name, 0) + count
+        name = node.name
+        for key, count in _count_staying(node, moving) if node.deleting else get_node_pods(node).running:
+            counts_by_node = running.get(key)
+            if counts_by_node is None:
+                running[key] = {name: count}
+            else:
+                counts_by_node[name] = counts_by_node.get(name, 0) + count
     return running
+
+
+def _count_staying(node: Node, moving: frozenset[str]) -> Iterator[tuple[EquivalenceKey, int]]:
+    """Yield the groups of a deleting node, with the number of pods that get no other node."""
+    for pod_group in node.pod_groups:
+        count = sum(pod.key not in moving for pod in pod_group.pods)
+        if count and not pod_group.deleting:
+            yield pod_group.key, count
 
 
 def register_domains(
@@ -166,9 +175,8 @@ def _domain(labels: Requirements, key: str) -> str:
 def occupy_ports(nodes: NodeArrays, port_numbers: dict[HostPort, int]) -> None:
     """Mark host ports of running pods as used; new ports get a bit."""
     for index, node in enumerate(nodes.existing_nodes):
-        for pod_group in node.pod_groups:
-            for port in pod_group.key.spec.host_ports:
-                nodes.port_bits[index] |= 1 << port_numbers.setdefault(port, len(port_numbers))
+        for port in get_node_pods(node).host_ports:
+            nodes.port_bits[index] |= 1 << port_numbers.setdefault(port, len(port_numbers))
 
 
 def find_attached_volumes(

@@ -1,12 +1,14 @@
 """Pods to schedule, and specs that no node can satisfy."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
 
 from dovetail.core.pod.eligibility import is_currently_reschedulable, is_reschedulable
+from dovetail.core.scheduling.pods.node_pods import get_node_pods
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod, PodSpec
@@ -14,9 +16,14 @@ from dovetail.model.kube.pod_groups import EquivalenceKey, PodGroup
 from dovetail.model.kube.requirements import NUMERIC_OPERATORS, Operator, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.kube.workloads import PodDisruptionBudget
+from dovetail.model.node import Node
 from dovetail.model.plan import Constraint, UnschedulableReason
 from dovetail.model.snapshot import ClusterSnapshot
 
+_MAX_KEYS: Final = 10_000
+"""Groups of pods whose budgets are remembered."""
+_MAX_BUDGET_SETS: Final = 4
+"""Sets of PodDisruptionBudgets that are kept; few are in use at a time."""
 _FAR_FUTURE: Final = datetime.max.replace(tzinfo=UTC)
 """"Now" of a snapshot without a time: every temporary protection has ended."""
 
@@ -90,6 +97,57 @@ def reschedulable_group_filter(snapshot: ClusterSnapshot) -> Callable[[PodGroup]
         return pod_group.pods if returning else ()
 
     return filter_group
+
+
+def reschedulable_groups(
+    snapshot: ClusterSnapshot,
+) -> Callable[[Node], Sequence[tuple[EquivalenceKey, tuple[Pod, ...]]]]:
+    """Return the same as a function of nodes: the groups of pods that will be rescheduled."""
+    filter_group = reschedulable_group_filter(snapshot)
+    keeping = _find_keeping_budgets(
+        tuple(
+            (budget.namespace, budget.selector, budget.blocks_all_evictions)
+            for budget in snapshot.pod_disruption_budgets
+        )
+    )
+
+    def filter_node(node: Node) -> Sequence[tuple[EquivalenceKey, tuple[Pod, ...]]]:
+        node_pods = get_node_pods(node)
+        if node_pods.has_do_not_disrupt or any([keeping.may_keep(key) for key, _ in node_pods.reschedulable]):
+            return [(group.key, pods) for group in node.pod_groups if (pods := filter_group(group))]
+        return node_pods.reschedulable
+
+    return filter_node
+
+
+class _KeepingBudgets:
+    """Finds groups of pods that PodDisruptionBudgets may keep on a node for ever."""
+
+    def __init__(self, budgets: Iterable[tuple[str, LabelSelector | None, bool]]) -> None:
+        self._budgets: dict[str, list[tuple[LabelSelector, bool]]] = {}
+        for namespace, selector, blocks_all_evictions in budgets:
+            if selector is not None:
+                self._budgets.setdefault(namespace, []).append((selector, blocks_all_evictions))
+        self._results: dict[EquivalenceKey, bool] = {}
+
+    def may_keep(self, key: EquivalenceKey) -> bool:
+        """Return True if several budgets select a group's pods, or one that blocks all evictions."""
+        result = self._results.get(key)
+        if result is None:
+            if len(self._results) >= _MAX_KEYS:
+                self._results.clear()
+            selecting = [
+                blocks_all_evictions
+                for selector, blocks_all_evictions in self._budgets.get(key.namespace, ())
+                if selector.matches(key.labels)
+            ]
+            result = self._results[key] = len(selecting) > 1 or any(selecting)
+        return result
+
+
+@lru_cache(maxsize=_MAX_BUDGET_SETS)
+def _find_keeping_budgets(budgets: tuple[tuple[str, LabelSelector | None, bool], ...]) -> _KeepingBudgets:
+    return _KeepingBudgets(budgets)
 
 
 def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
