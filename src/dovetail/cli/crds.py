@@ -6,6 +6,7 @@ import click
 
 from dovetail.cli.output.console import write, write_note
 from dovetail.codec.crds.definitions import DEFINITIONS, chart_file_name, encode_chart_file, encode_yaml
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.errors import DovetailError
 
 
@@ -41,4 +42,4 @@ def crds(kinds: tuple[str, ...], directory: Path | None) -> None:
             )
     except OSError as error:
         raise DovetailError(f"{directory} cannot be written: {error.strerror}") from error
-    write_note(f"{len(wanted)} definitions written to {directory}")
+    write_note(f"{pluralize(len(wanted), 'definition')} written to {directory}")

@@ -7,6 +7,7 @@ import msgspec
 
 from dovetail.cli.options.cluster_objects import access_options, read_cluster_objects
 from dovetail.cli.output.console import progress, write, write_note
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.dump.anonymise import anonymise
 from dovetail.dump.strip import strip_objects
 from dovetail.errors import DovetailError
@@ -54,4 +55,4 @@ def dump(
         output.write_bytes(encoded)
     except OSError as error:
         raise DovetailError(f"{output} cannot be written: {error.strerror}") from error
-    write_note(f"{len(objects):,} objects written to {output}")
+    write_note(f"{pluralize(len(objects), 'object')} written to {output}")

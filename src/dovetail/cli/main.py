@@ -110,7 +110,9 @@ def _describe_environment(error: Exception) -> str:
         module = (error.name or "").partition(".")[0]
         extra = _EXTRAS.get(module)
         if extra:
-            return f"this needs the package {module!r}; install it with: pip install 'dovetail[{extra}]'"
+            is_checkout = (_PACKAGE.parents[1] / "Makefile").exists()
+            command = "make setup" if is_checkout else f"pip install 'dovetail[{extra}]'"
+            return f"this needs the package {module!r}; install it with: {command}"
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         # Click prints help without handling a full disk.
         return f"{error.filename or 'standard output'} cannot be written: {error.strerror}"

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
+
+if TYPE_CHECKING:
+    # Its module needs pydantic, which `dovetail migrate` does not.
+    from dovetail.eks.config.cluster import ClusterConfig
 
 Raw = Mapping[str, Any]
 """A resource as AWS or a file describes it."""
@@ -117,7 +120,7 @@ class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts from files."""
 
-    spec: ClusterConfig | None = None
+    spec: "ClusterConfig | None" = None
     terraform: Mapping[str, str] = {}
     """Name of a file → its text."""
     plan: tuple[Raw, ...] = ()

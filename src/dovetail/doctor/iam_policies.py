@@ -13,6 +13,13 @@ import msgspec
 
 from dovetail.doctor.facts import Raw, Role
 
+ACTIONS_SINCE: Final = (
+    ((1, 3), "ec2:DescribeCapacityReservations"),
+    ((1, 7), "iam:ListInstanceProfiles"),
+    ((1, 11), "ec2:DescribePlacementGroups"),
+    ((1, 12), "ec2:DescribeInstanceStatus"),
+)
+"""Version of Karpenter, and the action that its policy has since."""
 _ADMIN: Final = "AdministratorAccess"
 
 

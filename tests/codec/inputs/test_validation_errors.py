@@ -63,7 +63,7 @@ def test_a_missing_field_is_reported_at_the_line_of_its_parent() -> None:
         ("{key: a, operator: In, values: [yes]}", 'put it in quotes: "true"'),
         ("{key: a, operator: In, values: [b], minValues: 0}", "is 0, but must be at least 1"),
         ("{key: a, operator: In, values: [b], minValues: 51}", "must be at most 50"),
-        ("{key: a, operator: In, values: [b], minValues: 2}", "there are only 1 values"),
+        ("{key: a, operator: In, values: [b], minValues: 2}", "is 2, with only 1 value"),
         ("{key: a, operator: In, vales: [b]}", "no such field; did you mean 'values'?"),
         ("{operator: Exists}", "key: is missing"),
         ("{key: a b, operator: Exists}", "'a b' is not a label key"),

@@ -56,7 +56,7 @@ def test_rows_of_alibabas_gpu_trace_of_2023_are_sorted_and_rounded_up(tmp_path: 
         (6677823, 1, 10769854 - 9437497, {"cpu": "88000m", "memory": "327680Mi", "nvidia.com/gpu": "8"}),
         (7205789, 1, 182, {"cpu": "3160m", "memory": "5600Mi", "nvidia.com/gpu": "1"}),
     ]
-    assert "1 rows were left out: pod_phase is Pending" in result.output
+    assert "left out 1 row: pod_phase is Pending" in result.output
 
 
 def test_rows_of_the_other_presets_have_their_units(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import click
 
 from dovetail.cli.cluster.options import FILE, read_config
 from dovetail.cli.output.console import write, write_note
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.eks.config.json_schema import json_schema
 from dovetail.eks.render.formats import Format, render_files
 from dovetail.eks.render.manifests import Files
@@ -49,7 +50,7 @@ def render(file: str, format_name: str, directory: Path | None) -> None:
     target = directory or Path(f"{config.name}-{render_format}")
     files = render_files(config, render_format)
     _write_files(target, files)
-    write_note(f"wrote {len(files)} files to {target}")
+    write_note(f"wrote {pluralize(len(files), 'file')} to {target}")
     command = _NEXT_COMMANDS[render_format].format(directory=target, name=config.name)
     for line in filter(None, (command, f"sh {target}/install.sh")):
         write_note(f"next: {line}")

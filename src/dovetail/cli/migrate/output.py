@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.migration.report import Item, Level, MigrationReport, Step
 
 _WIDTH: Final = 80
@@ -40,7 +41,9 @@ def format_report(report: MigrationReport) -> Iterator[Text]:
     yield from _steps("Take over", report.take_over)
     yield from _steps("Hand back", report.hand_back)
     levels = [item.level for item in report.items]
-    counts = f"{levels.count(Level.BLOCKER)} blockers, {levels.count(Level.WARNING)} warnings"
+    counts = ", ".join(
+        (pluralize(levels.count(Level.BLOCKER), "blocker"), pluralize(levels.count(Level.WARNING), "warning"))
+    )
     counts += f", {len(report.unknown)} not checked." if report.unknown else "."
     yield Text(f"{_CONCLUSIONS[report.level]} {counts}", style=_STYLES[report.level])
 

@@ -14,7 +14,7 @@ from dovetail.cli.options.cluster_objects import access_options, dump_option, re
 from dovetail.cli.output.console import progress, write, write_lines, write_note
 from dovetail.cli.output.plan_report import price_source
 from dovetail.cli.savings.output import format_markdown, format_table
-from dovetail.codec.text.suggestions import join_first
+from dovetail.codec.text.suggestions import join_first, pluralize
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.model.cloud.prices import PriceBook
@@ -140,13 +140,13 @@ def _write_pools(adopted: AdoptedCluster, directory: Path, cluster_name: str | N
             inferred = notes.get(name)
             header = "# Role, subnets and security groups by Karpenter's conventions: check them.\n"
             if inferred is not None:
-                size = f"{len(inferred.nodes)} nodes. Limits: twice their size"
+                size = f"{pluralize(len(inferred.nodes), 'node')}. Limits: twice their size"
                 header = f"# Inferred from {inferred.group}, {size}.\n"
             text = yaml.safe_dump_all(manifests, sort_keys=False)
             (directory / name).write_text(header + text, encoding="utf-8")
     except OSError as error:
         raise DovetailError(f"{directory} cannot be written: {error.strerror}") from error
-    write_note(f"{len(adopted.manifests())} files written to {directory}")
+    write_note(f"{pluralize(len(adopted.manifests()), 'file')} written to {directory}")
     if adopted.cluster_name == UNKNOWN_CLUSTER:
         write_note(
             f"No label names the cluster: use --cluster-name, or replace {UNKNOWN_CLUSTER} in EC2NodeClasses."

@@ -35,6 +35,7 @@ from dovetail.cli.simulate.notes import note_inputs, note_operating_systems, not
 from dovetail.cli.simulate.table import format_plan
 from dovetail.codec.inputs.autoscaled_workloads import ReplicaSource
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import DiscountBook
@@ -203,7 +204,7 @@ def simulate(context: click.Context, /, **options: Any) -> None:
     request = msgspec.convert(options, Request)
     catalog = catalog_in(request.catalog)
     prices, book, inputs = _read(request, catalog)
-    with progress(f"Planning {len(inputs.pending):,} pods"):
+    with progress(f"Planning {pluralize(len(inputs.pending), 'pod')}"):
         result = library.simulate(
             inputs,
             catalog=catalog,

@@ -4,7 +4,7 @@ from typing import Any
 
 from dovetail.codec.fields import Field, drop_empty
 from dovetail.codec.kube import label_validation
-from dovetail.codec.text.suggestions import suggest
+from dovetail.codec.text.suggestions import pluralize, suggest
 from dovetail.model.kube.requirements import NUMERIC_OPERATORS, Operator, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.kube.taints import Taint, TaintEffect, Toleration
@@ -126,7 +126,7 @@ def _check_min_values(
     field: Field, operator: Operator, values: tuple[str, ...], min_values: int | None
 ) -> None:
     if min_values is not None and operator is Operator.IN and len(set(values)) < min_values:
-        field["minValues"].add_error(f"is {min_values}, but there are only {len(set(values))} values")
+        field["minValues"].add_error(f"is {min_values}, with only {pluralize(len(set(values)), 'value')}")
 
 
 def encode_requirement(spec: RequirementSpec) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dovetail.doctor.check import check, controller_check
 from dovetail.doctor.controller_deployment import ROLE_ARN, Controller
 from dovetail.doctor.facts import Facts, Part, Raw, Role
 from dovetail.doctor.finding import Severity, Symptom
-from dovetail.doctor.iam_policies import allowing, may, principals
+from dovetail.doctor.iam_policies import ACTIONS_SINCE, allowing, may, principals
 from dovetail.doctor.object_fields import (
     age,
     condition,
@@ -188,13 +188,6 @@ _ACTIONS: Final = (
     "iam:PassRole",
     "ssm:GetParameter",
 )
-ACTIONS_SINCE: Final = (
-    ((1, 3), "ec2:DescribeCapacityReservations"),
-    ((1, 7), "iam:ListInstanceProfiles"),
-    ((1, 11), "ec2:DescribePlacementGroups"),
-    ((1, 12), "ec2:DescribeInstanceStatus"),
-)
-"""Version of Karpenter, and the action that its policy has since."""
 _PLACEMENT: Final = (1, 11)
 """From this version on launches may use placement groups."""
 

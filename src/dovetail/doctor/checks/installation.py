@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.doctor.check import check, controller_check
 from dovetail.doctor.controller_deployment import Controller, controllers
 from dovetail.doctor.facts import Facts, Part
@@ -64,7 +65,7 @@ def controller_down(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     if controller.replicas == 0:
         evidence, fix = "spec.replicas is 0", f"kubectl scale {controller.target} --replicas=2"
     else:
-        evidence = f"none of {len(controller.pods)} pods is ready"
+        evidence = f"none of {pluralize(len(controller.pods), 'pod')} is ready"
         fix = f"kubectl describe pods -n {controller.namespace} -l {_selector(controller)}  # and their logs"
     yield Symptom(
         about=controller.about, seen=evidence, wrong="no node is launched, drained or removed", fix=fix

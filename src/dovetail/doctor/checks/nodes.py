@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.doctor.api_resources import LIMIT_RANGES
 from dovetail.doctor.check import check
 from dovetail.doctor.facts import Facts
@@ -102,7 +103,7 @@ def _without_requests(facts: Facts) -> Iterator[Symptom]:
     for namespace, count in sorted(counts.items()):
         yield Symptom(
             about=f"Namespace/{namespace}",
-            seen=f"{count} pods have no requests, and there is no LimitRange",
+            seen=f"{pluralize(count, 'pod')} without requests, and there is no LimitRange",
             wrong="nodes are planned as if these pods used nothing, and become overcommitted",
             fix=f"kubectl create -n {namespace} -f - <<END\napiVersion: v1\nkind: LimitRange\n"
             "metadata: {name: defaults}\nspec:\n  limits:\n"

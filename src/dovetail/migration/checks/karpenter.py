@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from dovetail.doctor.checks.iam import ACTIONS_SINCE
 from dovetail.doctor.controller_deployment import controllers
+from dovetail.doctor.iam_policies import ACTIONS_SINCE
 from dovetail.doctor.object_fields import age, get_field, get_list, label, name_of, namespace_of
 from dovetail.kube.leaderelection.elector import IDENTITY_MARK
 from dovetail.kube.preflight import KARPENTER_LEASE

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from dovetail import __version__
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.record.importers.task_columns import Column, TaskColumns
 from dovetail.trace.model import End, Event, Header, Tasks, Template
@@ -57,7 +58,9 @@ class ImportedTasks:
             assumptions.append("the file has no memory: pods request none")
         if any(shape.gpus for shape in self.templates):
             assumptions.append(f"parts of a GPU are rounded up to whole ones, requested as {_GPU}")
-        assumptions += [f"{count:,} rows were left out: {reason}" for reason, count in self.skipped.items()]
+        assumptions += [
+            f"left out {pluralize(count, 'row')}: {reason}" for reason, count in self.skipped.items()
+        ]
         return Header(
             written_by=f"dovetail trace import csv {__version__}", start=start, assumptions=tuple(assumptions)
         )
