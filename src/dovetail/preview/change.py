@@ -18,6 +18,7 @@ from dovetail.ports.api_resources import (
     Resource,
 )
 from dovetail.ports.kube_errors import ApiError, NotFound
+from dovetail.preview.events import explain_no_effect
 from dovetail.preview.manifests import ChangedManifests, ChangedObject
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.cluster import SimulatedCluster
@@ -143,8 +144,12 @@ def apply_change(cluster: SimulatedCluster, change: Change) -> AppliedChange:
             _delete(cluster, removal)
             changes.append(f"{removal}: deleted")
     for event in change.events:
+        reason = explain_no_effect(event.action, cluster)
         perform(event.action, cluster)
-        changes.append(event.description)
+        if reason:
+            unchanged.append(f"{event.description} ({reason})")
+        else:
+            changes.append(event.description)
     return AppliedChange(changes=tuple(changes), unchanged=tuple(unchanged))
 
 

@@ -72,7 +72,7 @@ def preview_change(change: Change, options: PreviewOptions) -> Preview:
         most_moved=find_most_moved(with_change),
         kept_nodes=with_change.kept_nodes,
         pods_without_node=compare_pods(with_change, baseline),
-        notes=_write_notes(changed, without, options),
+        notes=_write_notes(changed, without, options, has_events=bool(change.events)),
         assumptions=changed.assumptions,
         latencies=changed.latencies,
         seed=options.seed,
@@ -109,9 +109,13 @@ def _describe_latency(latency: CalibratedLatency) -> Latency:
     )
 
 
-def _write_notes(changed: _Fork, without: _Fork, options: PreviewOptions) -> tuple[str, ...]:
+def _write_notes(
+    changed: _Fork, without: _Fork, options: PreviewOptions, *, has_events: bool
+) -> tuple[str, ...]:
     notes = []
-    if not changed.applied.changes:
+    if not changed.applied.changes and has_events:
+        notes.append("The change has no effect on this cluster.")
+    elif not changed.applied.changes:
         notes.append("The change is empty: all objects equal those of the cluster.")
     if not changed.observation.course.at_rest:
         hours = options.limit.total_seconds() / 3600

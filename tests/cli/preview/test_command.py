@@ -130,6 +130,62 @@ def test_events_of_aws_make_nodes_go(recorded: str, arguments: tuple[str, ...], 
     assert report["course"]["launched"] > 0
 
 
+@pytest.mark.parametrize(
+    ("terms", "arguments", "reason"),
+    [
+        (None, ("--new-image",), "there is no EC2NodeClass"),
+        (
+            [{"id": "ami-0123456789abcdef0"}],
+            ("--new-image", "default"),
+            "no EC2NodeClass selects the latest AMI: default selects id ami-0123456789abcdef0",
+        ),
+        (
+            [{"alias": "al2023@v20250101"}],
+            ("--new-image",),
+            "no EC2NodeClass selects the latest AMI: default selects alias al2023@v20250101",
+        ),
+        (
+            [{"id": "ami-0123456789abcdef0"}],
+            ("--upgrade", "1.35"),
+            "AMIs follow the version only if an alias selects them",
+        ),
+        (None, ("--upgrade", "1.35"), "there is no EC2NodeClass"),
+    ],
+)
+def test_new_images_that_no_node_class_selects_change_nothing_and_the_reason_is_named(
+    recorded: str, tmp_path: Path, terms: list[dict[str, str]] | None, arguments: tuple[str, ...], reason: str
+) -> None:
+    objects = json.loads(Path(recorded).read_text())["items"]
+    node_class = next(obj for obj in objects if obj["kind"] == "EC2NodeClass")
+    if terms is None:
+        objects.remove(node_class)
+    else:
+        node_class["spec"]["amiSelectorTerms"] = terms
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "items": objects}))
+
+    report = previewed("--cluster", str(path), *arguments)
+    table = preview("--cluster", str(path), *arguments)
+
+    assert report["changes"] == []
+    assert reason in report["unchanged"][0]
+    assert report["notes"] == ["The change has no effect on this cluster."]
+    assert report["course"]["launched"] == report["course"]["terminated"] == 0
+    assert "changes nothing" in " ".join(table.stdout.split())
+
+
+def test_an_interruption_without_spot_instances_changes_nothing(tmp_path: Path) -> None:
+    cluster = build_real_cluster(a_shop(pool=a_pool(requirements=ON_DEMAND)))
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "items": list(dump(cluster).objects)}))
+
+    report = previewed("--cluster", str(path), "--interrupt", "30%")
+
+    assert report["unchanged"] == [
+        "Interruption of 30% of the spot instances (no NodePool has a spot instance)"
+    ]
+
+
 def test_a_setting_of_the_controller_is_a_change(recorded: str) -> None:
     report = previewed(
         "--cluster", recorded, "--set", "node-cost=0.5", "--gates", "SpotToSpotConsolidation=true"
