@@ -13,7 +13,6 @@ from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.errors import DovetailError
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_POOLS
 from dovetail.savings.analysis import SavingsInput, SavingsResult, analyse
-from dovetail.savings.playback import play_consolidation, prepare_objects
 from dovetail.savings.report import Savings
 from dovetail.simulator.apiserver.server import ApiServer
 
@@ -335,34 +334,3 @@ def test_two_clusters_in_one_input_are_priced_each_by_its_region() -> None:
 
     assert report.today > report_on(node_group_cluster(6, 60)).today
     assert any("more than one region" in note for note in report.notes)
-
-
-@pytest.mark.slow
-def test_played_consolidation_reaches_what_was_planned() -> None:
-    objects = [obj for obj in node_group_cluster(9, 120) if obj["kind"] != "PodDisruptionBudget"]
-    for node in nodes_of(objects):
-        node["metadata"]["labels"]["eks.amazonaws.com/capacityType"] = "ON_DEMAND"
-    given = source(objects)
-    planned = analyse(given).report
-
-    played = play_consolidation(given, analyse(given).adopted)
-
-    assert played.price < 0.75 * planned.today
-    assert played.price == pytest.approx(planned.consolidated, rel=0.25)
-
-
-def test_played_pods_keep_the_capacity_type_and_architecture_of_their_node_group() -> None:
-    objects = node_group_cluster(3, 12)
-    for node in nodes_of(objects):
-        node["metadata"]["labels"]["eks.amazonaws.com/capacityType"] = "ON_DEMAND"
-
-    prepared = list(prepare_objects(analyse(source(objects)).adopted))
-
-    selectors = [
-        obj["spec"]["template"]["spec"].get("nodeSelector") for obj in prepared if obj["kind"] == "ReplicaSet"
-    ]
-    on_demand = {"karpenter.sh/capacity-type": "on-demand", "kubernetes.io/arch": "amd64"}
-    assert on_demand in selectors
-    reasons = [pool["spec"]["disruption"]["budgets"][-1] for pool in prepared if pool["kind"] == "NodePool"]
-    assert reasons == [{"nodes": "0", "reasons": ["Drifted"]}] * len(reasons)
-    assert reasons

@@ -1,11 +1,12 @@
 """Savings analysis: today's bill, what consolidation reaches, and the lower bound."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.core.cost.lower_bound import DESCRIPTION, compute_lower_bound
 from dovetail.core.cost.node_groups import GroupKind, NodeGroup, find_node_group
@@ -30,6 +31,7 @@ from dovetail.model.karpenter.nodepool import ConsolidationPolicy, NodePool
 from dovetail.model.kube.pod import Pod
 from dovetail.model.settings import SchedulingSettings
 from dovetail.savings.adoption import AdoptedCluster, adopt_cluster
+from dovetail.savings.consolidation import FleetCopy, ManagedNode
 from dovetail.savings.further_options import OptionsInput, find_options
 from dovetail.savings.other_cloud import find_other_cloud, plan_on_ec2
 from dovetail.savings.planning import Fleet, PodHolds, plan_fleet
@@ -45,10 +47,6 @@ _NO_PODS: Final = "there are no pods in the input; make a dump with: dovetail du
 _DEFAULT_REGION: Final = "us-east-1"
 _OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
-MAX_PLAYED_NODES: Final = 50
-MAX_PLAYED_PODS: Final = 1_000
-"""Size up to which consolidation is played by default; larger clusters take longer than 10 s."""
-
 Object = dict[str, Any]
 
 
@@ -58,10 +56,6 @@ class ConsolidatedFleet(msgspec.Struct, frozen=True, kw_only=True):
     price: float
     """USD per hour."""
     nodes: int
-
-
-Play = Callable[[AdoptedCluster], ConsolidatedFleet]
-"""Plays consolidation to its end."""
 
 
 class SavingsInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,10 +80,10 @@ class SavingsResult(msgspec.Struct, frozen=True, kw_only=True):
     adopted: AdoptedCluster
 
 
-def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
+def analyse(source: SavingsInput) -> SavingsResult:
     """Return what a cluster costs and could cost; ``DovetailError`` if nothing can be said."""
     named = [obj for obj in source.objects if (obj.get("metadata") or {}).get("name")]
-    source = msgspec.structs.replace(source, objects=named)
+    source = replace(source, objects=named)
     cache = ClusterCache.from_raw(source.objects)
     if not any(cache.pods_on(node.name) for node in cache.nodes()) and not cache.unbound_pods():
         raise DovetailError(_NO_PODS)
@@ -105,8 +99,8 @@ def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
     analysis = _Analysis(source, cache, adopted, provider)
     if cache.nodes() and all(map(find_other_cloud, cache.nodes())):
         # There is no bill, and nothing of it can be consolidated.
-        report = analysis.run(None)
-        report = msgspec.structs.replace(
+        report = analysis.run()
+        report = replace(
             report,
             other_cloud=analysis.plan_on_ec2(default_types),
             uses=[],
@@ -115,14 +109,8 @@ def analyse(source: SavingsInput, play: Play | None = None) -> SavingsResult:
             notes=[note for note in report.notes if DESCRIPTION not in note],
         )
     else:
-        report = analysis.run(play)
+        report = analysis.run()
     return SavingsResult(report=report, adopted=adopted)
-
-
-def is_small(objects: Sequence[Object]) -> bool:
-    """Return True if playing consolidation takes seconds."""
-    kinds = Counter(obj.get("kind") for obj in objects)
-    return kinds["Node"] <= MAX_PLAYED_NODES and kinds["Pod"] <= MAX_PLAYED_PODS
 
 
 def find_cluster_region(objects: Sequence[Object], catalog: Catalog, name: str | None) -> Region:
@@ -183,18 +171,29 @@ class _Analysis:
             for node in sorted(original.nodes(), key=lambda node: node.name)
         ]
         self._price = {entry.node: entry.price or 0.0 for entry in self._priced}
+        self._managed = dict(self._find_managed())
+        index = InstanceTypeIndex()
+        self._candidate_context = CandidateContext(
+            now=source.now,
+            get_nodepool=self._cache.pool,
+            get_instance_types=lambda pool: index.by_name(pool.name, self._types.get(pool.name, ())),
+            get_pdbs=self._cache.pdbs_for,
+            is_nominated=lambda provider_id, at: False,
+            node_cost=source.scheduling.node_cost,
+        )
 
-    def run(self, play: Play | None) -> Savings:
+    def _find_managed(self) -> Iterator[tuple[str, ManagedNode]]:
+        """Yield the nodes with a NodeClaim whose instance types are known, by name."""
+        for node in sorted(self._cache.nodes(), key=lambda node: node.name):
+            claims = self._cache.claims_of(node.provider_id or node.name)
+            is_foreign = find_node_group(node.labels, node.provider_id).kind is GroupKind.AUTO_MODE
+            if claims and not is_foreign and self._types.get(claims[0].pool):
+                yield node.name, ManagedNode(claim=claims[0], node=node)
+
+    def run(self) -> Savings:
         today = sum(self._price.values())
         replaceable, blocked = self._split_nodes()
-        fleet = self._plan(replaceable)
-        end = ConsolidatedFleet(
-            price=self._bill(fleet, replaceable),
-            nodes=len(self._price) - len(replaceable) + len(fleet.kept) + fleet.new_nodes,
-        )
-        if play is not None:
-            end = play(self._adopted)
-        consolidated = self._limit_to_today(end)
+        consolidated = self._limit_to_today(self._consolidate())
         all_nodes = [*replaceable, *(name for names in blocked.values() for name in names)]
         scratch = self._plan(all_nodes)
         moving = frozenset(all_nodes) - scratch.kept
@@ -204,7 +203,6 @@ class _Analysis:
         )
         if consolidated.price <= from_scratch.price:
             from_scratch = consolidated
-        played = play is not None
         pods = [
             self._holds.hold(pod, node)
             for node in self._snapshot.nodes
@@ -241,7 +239,6 @@ class _Analysis:
             ],
             consolidated=consolidated.price,
             consolidated_nodes=consolidated.nodes,
-            played=played,
             from_scratch=from_scratch.price,
             from_scratch_nodes=from_scratch.nodes,
             bound=bound,
@@ -253,11 +250,11 @@ class _Analysis:
                 self._priced,
                 {entry.node: self._original.pods_on(entry.node) for entry in self._priced},
             ),
-            steps=_steps(today, consolidated.price, from_scratch.price, bound, played),
+            steps=_steps(today, consolidated.price, from_scratch.price, bound),
             blockers=self._blocker_lines(blocked),
             options=options,
             inferred_pools=[inferred.pool.name for inferred in self._adopted.inferred],
-            notes=self._notes(scratch, played),
+            notes=self._notes(scratch),
         )
 
     def plan_on_ec2(self, types: Sequence[InstanceType]) -> OtherCloud:
@@ -265,6 +262,23 @@ class _Analysis:
         nodes = self._original.nodes()
         bound = [pod for node in nodes for pod in self._original.pods_on(node.name)]
         return plan_on_ec2(self._snapshot, nodes, bound, types, self._source.scheduling)
+
+    def _consolidate(self) -> ConsolidatedFleet:
+        """Consolidate a copy in which pods are held as in plans; return what it ends with."""
+        nodes = tuple(
+            replace(node, pods=tuple(self._holds.hold(pod, node) for pod in node.pods))
+            for node in self._snapshot.nodes
+        )
+        copy = FleetCopy(
+            replace(self._snapshot, nodes=nodes),
+            self._managed,
+            self._candidate_context,
+            self._source.scheduling,
+        )
+        copy.consolidate()
+        prices = [self._price[node.name] for node in copy.nodes if node.name in self._price]
+        prices += copy.price_launched()
+        return ConsolidatedFleet(price=sum(prices), nodes=len(prices))
 
     def _limit_to_today(self, end: ConsolidatedFleet) -> ConsolidatedFleet:
         """Return today's fleet instead of a more expensive one: consolidation does not add to a bill."""
@@ -281,27 +295,12 @@ class _Analysis:
 
     def _split_nodes(self) -> tuple[list[str], dict[tuple[Blocker, str], list[str]]]:
         """Return the nodes that consolidation may replace, and the others by blocker."""
-        index = InstanceTypeIndex()
-        context = CandidateContext(
-            now=self._source.now,
-            get_nodepool=self._cache.pool,
-            get_instance_types=lambda pool: index.by_name(pool.name, self._types.get(pool.name, ())),
-            get_pdbs=self._cache.pdbs_for,
-            is_nominated=lambda provider_id, at: False,
-            node_cost=self._source.scheduling.node_cost,
-        )
         replaceable: list[str] = []
         blocked: dict[tuple[Blocker, str], list[str]] = {}
-        for node in sorted(self._cache.nodes(), key=lambda node: node.name):
-            claims = self._cache.claims_of(node.provider_id or node.name)
-            is_foreign = find_node_group(node.labels, node.provider_id).kind is GroupKind.AUTO_MODE
-            if is_foreign or not claims or not self._types.get(claims[0].pool):
-                continue
-            pods = self._cache.pods_on(node.name)
-            state = StateNode(
-                provider_id=node.provider_id or node.name, claim=claims[0], node=node, pods=pods
-            )
-            result = check_disruptable(state, context, DisruptionClass.GRACEFUL)
+        for name, managed in self._managed.items():
+            node, pods = managed.node, self._cache.pods_on(name)
+            state = StateNode(provider_id=node.provider_id or name, claim=managed.claim, node=node, pods=pods)
+            result = check_disruptable(state, self._candidate_context, DisruptionClass.GRACEFUL)
             if isinstance(result, Candidate):
                 setting = _find_setting(result.pool, pods)
                 if setting:
@@ -342,7 +341,7 @@ class _Analysis:
         ]
         return sorted(bills, key=lambda bill: (-bill.price, bill.group))
 
-    def _notes(self, scratch: Fleet, played: bool) -> list[str]:
+    def _notes(self, scratch: Fleet) -> list[str]:
         notes = [*_merge_missing(self._source.missing), *self._adopted.notes]
         counts: dict[str, int] = {}
         for entry in self._priced:
@@ -362,8 +361,6 @@ class _Analysis:
             notes.append(f"{len(scratch.kept)} nodes stay: {scratch.message}")
         if self._adopted.inferred:
             notes.append("pods of node groups keep capacity type and architecture, except in the options")
-            if played:
-                notes.append("played: workloads with pods on several of these are not held to one")
         notes.append(f"lower bound by {DESCRIPTION}")
         return notes
 
@@ -386,18 +383,18 @@ def _find_setting(pool: NodePool, pods: Sequence[Pod]) -> str:
     return ""
 
 
-def _steps(today: float, consolidated: float, from_scratch: float, bound: float, played: bool) -> list[Line]:
-    how = "played in a simulated copy" if played else "planned in one step"
+def _steps(today: float, consolidated: float, from_scratch: float, bound: float) -> list[Line]:
     return [
         Line(
             name="consolidation",
             price=today - consolidated,
-            assumes=f"{how}; PodDisruptionBudgets, do-not-disrupt and NodePool settings stay as they are",
+            assumes="to its end, in a copy; PodDisruptionBudgets, do-not-disrupt and NodePool settings "
+            "stay as they are",
         ),
         Line(
-            name="blockers",
+            name="blockers and single steps",
             price=consolidated - from_scratch,
-            assumes="a fleet planned from scratch, if nothing blocked; budgets and time do not count",
+            assumes="a fleet planned from scratch: nothing blocks, and no step has to pay for its evictions",
         ),
         Line(
             name="above the lower bound",

@@ -71,8 +71,6 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
     consolidated: float
     """The bill after consolidation, with all blockers in place."""
     consolidated_nodes: int
-    played: bool
-    """True if ``consolidated`` was played in a simulation, False if it was planned."""
     from_scratch: float
     """The bill of a fleet planned from scratch."""
     from_scratch_nodes: int

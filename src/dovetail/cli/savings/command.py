@@ -1,6 +1,5 @@
 """``dovetail savings``: what a cluster costs, and what it could cost."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,7 @@ from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.savings.adoption import UNKNOWN_CLUSTER, AdoptedCluster
-from dovetail.savings.analysis import (
-    MAX_PLAYED_NODES,
-    MAX_PLAYED_PODS,
-    Play,
-    SavingsInput,
-    SavingsResult,
-    analyse,
-    find_cluster_region,
-    is_small,
-)
+from dovetail.savings.analysis import SavingsInput, SavingsResult, analyse, find_cluster_region
 
 _EPILOG = "Exit codes: 0 analysed; 1 bad input, or no nodes or pods."
 
@@ -41,12 +31,6 @@ _EPILOG = "Exit codes: 0 analysed; 1 bad input, or no nodes or pods."
 @click.option("--region", metavar="R", help="Default: that of the nodes.")
 @click.option(
     "--keep-types", is_flag=True, help="Inferred NodePools have only the instance types of their groups."
-)
-@click.option(
-    "--play/--no-play",
-    default=None,
-    help="Play consolidation in a simulated copy, or plan it in one step. "
-    f"Default: play up to {MAX_PLAYED_NODES} nodes and {MAX_PLAYED_PODS:,} pods.",
 )
 @click.option(
     "--write-pools",
@@ -66,7 +50,6 @@ def savings(
     prices: str | None,
     region: str | None,
     keep_types: bool,
-    play: bool | None,
     write_pools: Path | None,
     cluster_name: str | None,
     output: str,
@@ -96,19 +79,10 @@ def savings(
             keep_types=keep_types,
             missing=objects.missing,
         )
-        if play is None:
-            play = is_small(objects.objects)
-        result = analyse(source, _create_playback(source) if play else None)
+        result = analyse(source)
     if write_pools is not None:
         _write_pools(result.adopted, write_pools, cluster_name)
     _show(result, output, book, place.name)
-
-
-def _create_playback(source: SavingsInput) -> Play:
-    # Imported late: the simulator takes a while to load.
-    from dovetail.savings.playback import play_consolidation
-
-    return partial(play_consolidation, source)
 
 
 def _show(result: SavingsResult, output: str, prices: PriceBook, region: str) -> None:
