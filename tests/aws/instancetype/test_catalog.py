@@ -13,6 +13,7 @@ from dovetail.ports.cloudprovider import CloudError
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
 from tests.support.aws.pricelists import Process
+from tests.support.moto.instance_types import few_instance_types
 from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws
 from tests.support.simulator.api_server import START
@@ -25,6 +26,12 @@ BOOK = PriceBook(
     region_factors=FrozenDict({REGION: 1.0}),
     spot_ratio=0.4,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def instance_types() -> Iterator[None]:
+    with few_instance_types():
+        yield
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.rest.sandbox import encode_kubeconfig
 from tests.simulator.rest.rest_server import TOKEN, Cluster, serve_cluster
 from tests.support.aws.nodeclass_account import REGION, Account
+from tests.support.moto.instance_types import few_instance_types
 from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws, moto_aws
 
@@ -85,7 +86,7 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[MotoAws]:
-    with moto_aws() as running:
+    with few_instance_types(), moto_aws() as running:
         yield running
 
 

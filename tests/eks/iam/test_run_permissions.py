@@ -18,6 +18,7 @@ from tests.support.iam.authorizations import Account as IamAccount
 from tests.support.iam.enforcer import Evaluation, PolicyEnforcer
 from tests.support.iam.policies import Documents, dovetail_policies, karpenter_policies
 from tests.support.iam.run_session import CLUSTER, ROLE, RunSession
+from tests.support.moto.instance_types import few_instance_types
 from tests.support.moto.server import MotoAws, moto_without_amis
 
 OPTIONAL = {"ec2:DescribeAvailabilityZones"}
@@ -33,7 +34,7 @@ _SERVICES = ("ec2", "iam", "sqs", "ssm", "sts", "eks", "pricing", "arc-zonal-shi
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[MotoAws]:
-    with pytest.MonkeyPatch.context() as patch, moto_without_amis() as running:
+    with pytest.MonkeyPatch.context() as patch, few_instance_types(), moto_without_amis() as running:
         for name, value in {**FAKE_CREDENTIALS, "AWS_ENDPOINT_URL": running.url}.items():
             patch.setenv(name, value)
         yield running
