@@ -64,6 +64,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     initialized: bool = True
     deleting: bool = False
     """Marked for deletion: its pods must be rescheduled, and it accepts no new pods."""
+    keeps_limits: bool = False
+    """Deleting, but counted in the limits of its NodePool: its NodeClaim is not deleted yet."""
     provider_id: str = ""
     pods: tuple[Pod, ...] = ()
     """Pods bound to the node."""

@@ -365,6 +365,28 @@ def test_deleting_nodeclaims_free_limit_headroom() -> None:
     assert len(env.claims_for("second")) == 1
 
 
+def test_a_deleted_node_counts_in_the_limits_until_its_nodeclaim_is_deleted() -> None:
+    env = ProvisioningEnvironment()
+    env.add_pool(limits=Resources({"nodes": 1}))
+    env.start(pool=False)
+    env.add_pending_pod()
+    env.wait(2)
+    (old,) = env.live_claims()
+    node = env.make_ready(old)
+    env.bind_all()
+
+    env.patch(NODES, node, {"metadata": {"finalizers": ["karpenter.sh/termination"]}})
+    env.delete(NODES, node)
+    env.wait(20)
+    before = env.live_claims()
+    env.delete_claim(old)
+    env.wait(20)
+
+    assert before == [old]
+    assert len(env.live_claims()) == 1
+    assert env.live_claims() != [old]
+
+
 def test_pods_of_a_deleting_node_get_a_nodeclaim_once_before_their_eviction() -> None:
     env = ProvisioningEnvironment().start()
     names = env.add_pending_pods(3)

@@ -223,20 +223,34 @@ def test_a_nodepool_may_reach_its_limit() -> None:
     "end",
     [
         lambda api: api.delete(NODE_CLAIMS, "old"),
-        lambda api: api.delete(NODES, "old"),
         lambda api: api.patch(NODES, "old", {"spec": {"taints": [DISRUPTED]}}, PatchType.MERGE),
     ],
 )
-def test_nodes_that_are_replaced_or_deleted_do_not_count_towards_the_limit(end: Any) -> None:
-    world = limited(cpu="4")
-    world.claim("old", cpu=4, finalizers=["karpenter.sh/termination"])
-    world.claim_status("old", nodeName="old")
-    world.api.create(NODES, {"metadata": {"name": "old", "finalizers": ["karpenter.sh/termination"]}})
+def test_replaced_nodes_and_deleted_claims_do_not_count_towards_the_limit(end: Any) -> None:
+    world = at_its_limit()
 
     end(world.api)
     world.claim("new", cpu=4)
 
     assert world.violations == []
+
+
+def test_a_deleted_node_counts_towards_the_limit_until_its_claim_is_deleted() -> None:
+    world = at_its_limit()
+
+    world.api.delete(NODES, "old")
+    world.claim("new", cpu=4)
+
+    [violation] = world.violations
+    assert "has 8000 of cpu, its limit is 4000" in violation
+
+
+def at_its_limit() -> Watched:
+    world = limited(cpu="4")
+    world.claim("old", cpu=4, finalizers=["karpenter.sh/termination"])
+    world.claim_status("old", nodeName="old")
+    world.api.create(NODES, {"metadata": {"name": "old", "finalizers": ["karpenter.sh/termination"]}})
+    return world
 
 
 def test_a_nodepool_without_limits_or_that_is_deleted_may_have_any_size() -> None:

@@ -45,7 +45,8 @@ class Invariants:
 
     - no NodeClaim gets two instances
     - no instance outlives its NodeClaim
-    - no NodePool exceeds its limits, apart from nodes that are being replaced or deleted
+    - no NodePool exceeds its limits, apart from nodes that are being replaced and NodeClaims
+      that are being deleted
     - no eviction violates a PodDisruptionBudget, nor does a deletion without a deadline
     - no instance is terminated with pods on it
     - no pod is left behind on a deleted node
@@ -139,17 +140,17 @@ class Invariants:
                 self._record(f"nodepool {pool} has {used_total[name]} of {name}, its limit is {limit}")
 
     def _is_ending(self, claim: Object) -> bool:
-        """Return True if the node of a claim is being replaced or deleted.
+        """Return True if the node of a claim is being replaced.
 
         Its replacement may exceed the limits, as in Karpenter: the old node is freed later.
+        A Node that is deleted counts until its NodeClaim is deleted, too.
         """
         name = get_field(claim, "status", "nodeName")
         node = find_object(self._api, NODES, name) if name else None
         if node is None:
             return False
         taints = get_field(node, "spec", "taints") or ()
-        is_tainted = any(taint["key"] == DISRUPTED_TAINT.key for taint in taints)
-        return is_tainted or node["metadata"].get("deletionTimestamp") is not None
+        return any(taint["key"] == DISRUPTED_TAINT.key for taint in taints)
 
     def _node_changed(self, event: WatchEvent) -> None:
         node = event.object

@@ -128,6 +128,7 @@ def _join(
     is_managed = claim is not None or label_keys.NODEPOOL in node.labels
     registered = not is_managed or node.labels.get(label_keys.REGISTERED) == "true"
     source = claim if claim is not None and not registered else node
+    is_ending = _has_disrupted_taint(node) or _is_deleting(claim)
     return Node(
         name=node.name,
         claim=claim.name if claim else "",
@@ -141,7 +142,8 @@ def _join(
         claim_allocatable=claim.allocatable if claim else NO_RESOURCES,
         registered=registered,
         initialized=not is_managed or node.labels.get(label_keys.INITIALIZED) == "true",
-        deleting=node.deleting or _has_disrupted_taint(node) or _is_deleting(claim),
+        deleting=node.deleting or is_ending,
+        keeps_limits=node.deleting and claim is not None and not is_ending,
         provider_id=node.provider_id,
         pods=pods,
         volume_limits=volume_limits,

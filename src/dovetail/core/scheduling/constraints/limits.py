@@ -23,7 +23,7 @@ class LimitHeadroom:
         used = sum_resources(
             node.effective_capacity()
             for node in (nodes if limits else ())
-            if node.pool == table.pool.name and not node.deleting
+            if node.pool == table.pool.name and (not node.deleting or node.keeps_limits)
         )
         # [names]: remaining amount; negative if existing nodes exceed the limit.
         self.remaining: Floats = np.array([float(limits[n] - used.get(n, 0)) for n in self.names])
