@@ -101,22 +101,22 @@ def test_only_as_many_pods_as_needed_are_preempted_the_least_important_first(pla
 
 
 def test_the_node_with_the_least_important_victims_is_chosen(plane: ControlPlane) -> None:
-    one, two = create_node(plane, "one"), create_node(plane, "two")
-    run_on(plane, one, "middle", "middle")
-    run_on(plane, two, "low", "low")
+    first, second = create_node(plane, "first"), create_node(plane, "second")
+    run_on(plane, first, "middle", "middle")
+    run_on(plane, second, "low", "low")
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
     plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
 
-    assert nominated_node(plane, "urgent") == two
+    assert nominated_node(plane, "urgent") == second
     assert terminating(plane) == ["low"]
 
 
 def test_fewer_victims_are_better_than_many_of_the_same_priority(plane: ControlPlane) -> None:
-    one, two = create_node(plane, "one"), create_node(plane, "two")
-    run_on(plane, one, "half-1", "low", cpu="2")
-    run_on(plane, one, "half-2", "low", cpu="2")
-    run_on(plane, two, "whole", "low")
+    first, second = create_node(plane, "first"), create_node(plane, "second")
+    run_on(plane, first, "half-1", "low", cpu="2")
+    run_on(plane, first, "half-2", "low", cpu="2")
+    run_on(plane, second, "whole", "low")
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
     plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
@@ -125,9 +125,9 @@ def test_fewer_victims_are_better_than_many_of_the_same_priority(plane: ControlP
 
 
 def test_a_budget_that_allows_no_disruption_is_respected_if_another_node_fits(plane: ControlPlane) -> None:
-    one, two = create_node(plane, "one"), create_node(plane, "two")
-    run_on(plane, one, "guarded", "low")
-    run_on(plane, two, "other", "middle")
+    first, second = create_node(plane, "first"), create_node(plane, "second")
+    run_on(plane, first, "guarded", "low")
+    run_on(plane, second, "other", "middle")
     guard(plane)
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
@@ -147,7 +147,7 @@ def test_a_budget_does_not_prevent_preemption_if_no_other_node_fits(plane: Contr
 
 
 def guard(plane: ControlPlane) -> None:
-    """Protect the pod ``guarded`` with a budget, and wait until its status says so."""
+    """Protect the pod ``guarded`` with a budget, and wait until its status counts the pod."""
     selector = {"matchLabels": {"app": "guarded"}}
     plane.create(POD_DISRUPTION_BUDGETS, a_pdb("all", minAvailable=1, selector=selector))
 
