@@ -52,6 +52,22 @@ def test_a_pod_has_the_priority_of_its_class(server: Subject) -> None:
     assert priorities == [1000, 2_000_001_000, 0]
 
 
+def test_a_pod_has_the_preemption_policy_of_its_class_and_no_other(server: Subject) -> None:
+    name = server.unique("polite")
+    polite = {"metadata": {"name": name}, "value": 10, "preemptionPolicy": "Never"}
+    server.create(PRIORITY_CLASSES, polite)
+
+    pod = server.create(PODS, a_pod("p", priorityClassName=name))
+
+    assert pod["spec"]["preemptionPolicy"] == "Never"
+    for spec in (
+        {"preemptionPolicy": "Never"},
+        {"priorityClassName": name, "preemptionPolicy": "PreemptLowerPriority"},
+    ):
+        with pytest.raises(Forbidden, match="must not be provided in pod spec"):
+            server.create(PODS, a_pod("q", **spec))
+
+
 def test_a_pod_of_a_missing_priority_class_is_rejected(server: Subject) -> None:
     with pytest.raises(Forbidden, match="no PriorityClass with name missing was found"):
         server.create(PODS, a_pod("p", priorityClassName="missing"))

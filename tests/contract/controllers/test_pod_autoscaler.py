@@ -6,13 +6,16 @@ from tests.contract.controllers.autoscaling import AutoscaledPlane
 
 def test_load_above_the_target_adds_pods_until_each_has_its_target(autoscaled: AutoscaledPlane) -> None:
     autoscaled.create()
+    autoscaled.set_load(500)
+    autoscaled.wait_until("both pods are known", lambda: utilization(autoscaled) == 50)
+    assert autoscaled.replicas() == 2
 
     autoscaled.set_load(2000)
 
     # 2 CPUs over pods of 500m at 50 % are 8 pods.
     autoscaled.wait_until("there are 8 replicas", lambda: autoscaled.replicas() == 8)
-    # From 2 pods at most 4 more within 15 s.
-    assert autoscaled.replicas_seen == [2, 6, 8]
+    # Without policies, a sync doubles them at most.
+    assert autoscaled.replicas_seen == [2, 4, 8]
     autoscaled.wait_until("pods have their target", lambda: utilization(autoscaled) == 50)
     assert autoscaled.status()["currentReplicas"] == autoscaled.status()["desiredReplicas"] == 8
 
@@ -63,6 +66,18 @@ def test_the_behavior_of_an_autoscaler_limits_it(autoscaled: AutoscaledPlane) ->
 
     autoscaled.wait_until("there are 5 replicas", lambda: autoscaled.replicas() == 5)
     assert autoscaled.replicas_seen == [2, 3, 4, 5]
+
+
+def test_default_policies_allow_four_more_pods_within_a_period(autoscaled: AutoscaledPlane) -> None:
+    autoscaled.create(behavior={"scaleDown": {"selectPolicy": "Disabled"}})
+    autoscaled.set_load(500)
+    autoscaled.wait_until("both pods are known", lambda: utilization(autoscaled) == 50)
+    assert autoscaled.replicas() == 2
+
+    autoscaled.set_load(2000)
+
+    autoscaled.wait_until("there are 8 replicas", lambda: autoscaled.replicas() == 8)
+    assert autoscaled.replicas_seen == [2, 6, 8]
 
 
 def test_the_bounds_hold_without_any_metric(autoscaled: AutoscaledPlane) -> None:

@@ -17,6 +17,8 @@ PRIORITIES = {"low": -10, "middle": 10, "high": 1000}
 def priority_classes(plane: ControlPlane) -> None:
     for name, value in PRIORITIES.items():
         plane.create(PRIORITY_CLASSES, {"metadata": {"name": plane.unique(name)}, "value": value})
+    polite = {"metadata": {"name": plane.unique("polite")}, "value": 1000, "preemptionPolicy": "Never"}
+    plane.create(PRIORITY_CLASSES, polite)
 
 
 def prioritised(plane: ControlPlane, name: str, priority: str, *, cpu: str = "4", **spec: Any) -> Object:
@@ -162,7 +164,7 @@ def test_pods_of_the_same_priority_and_pods_that_never_preempt_wait(plane: Contr
     run_on(plane, create_node(plane, "one"), "first", "middle")
 
     plane.create(PODS, prioritised(plane, "equal", "middle"))
-    plane.create(PODS, prioritised(plane, "polite", "high", preemptionPolicy="Never"))
+    plane.create(PODS, prioritised(plane, "polite", "polite"))
     for name in ("equal", "polite"):
         plane.wait_until(f"{name} is unschedulable", is_unschedulable(plane, name))
 

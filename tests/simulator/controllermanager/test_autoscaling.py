@@ -61,8 +61,19 @@ def test_load_above_the_target_adds_pods_until_each_has_its_target() -> None:
     assert status["currentMetrics"][0]["resource"]["current"]["averageUtilization"] == 50
 
 
-def test_scale_up_is_limited_to_four_pods_or_twice_the_pods_in_fifteen_seconds() -> None:
+def test_a_sync_doubles_the_pods_at_most() -> None:
     cluster = autoscaled()
+
+    load(cluster, cpu="100")
+    cluster.wait(1)
+    first = replicas(cluster)
+    cluster.wait(15)
+
+    assert (first, replicas(cluster)) == (4, 8)
+
+
+def test_default_policies_allow_four_more_pods_or_twice_as_many_in_fifteen_seconds() -> None:
+    cluster = autoscaled(behavior={"scaleDown": {"selectPolicy": "Disabled"}})
 
     load(cluster, cpu="100")
     cluster.wait(1)

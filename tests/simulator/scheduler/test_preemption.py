@@ -14,6 +14,8 @@ def a_cluster(*nodes: str) -> SchedulerCluster:
     cluster = SchedulerCluster()
     for name, value in (("low", -10), ("middle", 10), ("high", 1000)):
         cluster.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    polite = {"metadata": {"name": "polite"}, "value": 1000, "preemptionPolicy": "Never"}
+    cluster.create(PRIORITY_CLASSES, polite)
     for node in nodes:
         cluster.create(NODES, a_node(node))
     return cluster
@@ -121,7 +123,7 @@ def test_pods_of_the_same_priority_and_pods_that_never_preempt_wait() -> None:
     cluster.settle()
 
     cluster.add(important("equal", "middle", requests=FOUR))
-    cluster.add(important("polite", requests=FOUR, preemptionPolicy="Never"))
+    cluster.add(important("polite", "polite", requests=FOUR))
     cluster.settle()
 
     assert terminating(cluster) == []

@@ -18,6 +18,7 @@ _DEFAULT_TOLERATIONS: Final = tuple(
     freeze({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 )
+_DEFAULT_POLICY: Final = "PreemptLowerPriority"
 _LABEL_KEY_OPERATORS: Final = {"matchLabelKeys": "In", "mismatchLabelKeys": "NotIn"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -30,28 +31,31 @@ class PriorityAdmission:
         self._store = store
 
     def admit(self, pod: dict[str, Any]) -> None:
-        """Set the priority of a pod without one; Forbidden if its class does not exist."""
+        """Set priority and preemption policy of a pod without a priority.
+
+        Raises Forbidden if its class does not exist, or has another preemption policy.
+        """
         spec = pod.get("spec") or {}
         if spec.get("priority") is not None:
             return
         name = spec.get("priorityClassName") or ""
         if name in SYSTEM_PRIORITIES:
+            _check_preemption_policy(pod, _DEFAULT_POLICY)
             pod["spec"] = {**spec, "priority": SYSTEM_PRIORITIES[name]}
             return
         priority_class = self._store.get(PRIORITY_CLASSES, ("", name)) if name else self._default_class()
+        policy = (priority_class or {}).get("preemptionPolicy") or _DEFAULT_POLICY
+        _check_preemption_policy(pod, policy)
         if priority_class is not None:
             resolved = {
+                "preemptionPolicy": policy,
                 "priorityClassName": priority_class["metadata"]["name"],
                 "priority": priority_class["value"],
             }
             pod["spec"] = {**spec, **resolved}
         elif name:
             pod_name = pod["metadata"]["name"]
-            raise Forbidden(
-                f'pods "{pod_name}" is forbidden: no PriorityClass with name {name} was found',
-                kind=PODS.plural,
-                name=pod_name,
-            )
+            raise _forbidden(pod_name, f"no PriorityClass with name {name} was found")
 
     def _default_class(self) -> Object | None:
         """Return the PriorityClass with globalDefault; of several, the lowest."""
@@ -61,6 +65,20 @@ class PriorityAdmission:
             if priority_class.get("globalDefault")
         ]
         return min(defaults, key=lambda priority_class: int(priority_class["value"]), default=None)
+
+
+def _check_preemption_policy(pod: Mapping[str, Any], policy: str) -> None:
+    own = (pod.get("spec") or {}).get("preemptionPolicy")
+    if own and own != policy:
+        raise _forbidden(
+            pod["metadata"]["name"],
+            f"the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority "
+            f"admission controller computed {policy} from the given PriorityClass name",
+        )
+
+
+def _forbidden(pod_name: str, reason: str) -> Forbidden:
+    return Forbidden(f'pods "{pod_name}" is forbidden: {reason}', kind=PODS.plural, name=pod_name)
 
 
 def add_default_tolerations(pod: dict[str, Any]) -> None:

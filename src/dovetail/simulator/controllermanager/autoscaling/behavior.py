@@ -19,6 +19,8 @@ _DEFAULT_DOWN: Final[Mapping[str, Any]] = {
     "selectPolicy": "Max",
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
 }
+_SMALL: Final = 4
+"""Replicas that a single sync may always reach, without policies."""
 _HISTORY: Final = timedelta(hours=1)
 """Longest window or period that Kubernetes accepts."""
 
@@ -34,8 +36,11 @@ class ScalingHistory:
     def record_change(self, now: datetime, difference: int) -> None:
         self._changes.append((now, difference))
 
-    def limit(self, behavior: Mapping[str, Any], now: datetime, current: int, desired: int) -> int:
-        """Return the replicas that windows and policies allow now."""
+    def limit(self, behavior: Mapping[str, Any] | None, now: datetime, current: int, desired: int) -> int:
+        """Return the replicas that windows and policies allow now.
+
+        An autoscaler without ``behavior`` has no policies: each sync may double the replicas.
+        """
         for queue in (self._recommendations, self._changes):
             while queue and now - queue[0][0] > _HISTORY:
                 queue.popleft()
@@ -43,9 +48,11 @@ class ScalingHistory:
             # A new autoscaler scales down only after its window.
             self._recommendations.append((now, current))
         self._recommendations.append((now, desired))
-        up = {**_DEFAULT_UP, **(behavior.get("scaleUp") or {})}
-        down = {**_DEFAULT_DOWN, **(behavior.get("scaleDown") or {})}
+        up = {**_DEFAULT_UP, **((behavior or {}).get("scaleUp") or {})}
+        down = {**_DEFAULT_DOWN, **((behavior or {}).get("scaleDown") or {})}
         stabilized = self._stabilize(now, current, up, down)
+        if stabilized > current and behavior is None:
+            return min(stabilized, max(2 * current, _SMALL))
         if stabilized > current:
             return max(current, min(stabilized, self._bound(up, now, current, sign=1)))
         if stabilized < current:

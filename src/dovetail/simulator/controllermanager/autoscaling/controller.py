@@ -11,7 +11,8 @@ from dovetail.ports.kube_errors import ApiError
 from dovetail.simulator.apiserver.conditions import get_conditions, set_condition
 from dovetail.simulator.apiserver.options import ListOptions, PatchType
 from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
-from dovetail.simulator.apiserver.storage.store import ObjectKey
+from dovetail.simulator.apiserver.storage.store import ObjectKey, object_key
+from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
 from dovetail.simulator.controllermanager.autoscaling.behavior import ScalingHistory
 from dovetail.simulator.controllermanager.autoscaling.metrics import Proposal, propose_replicas
 from dovetail.simulator.controllermanager.context import ManagerContext
@@ -37,10 +38,23 @@ class HorizontalPodAutoscalerController(Controller):
     def __init__(self, context: ManagerContext) -> None:
         super().__init__(context)
         self._histories: dict[ObjectKey, ScalingHistory] = {}
+        self._seen: dict[ObjectKey, tuple[object, ...]] = {}
+        """UID, generation and annotations, which have the load."""
+
+    def _handle_event(self, event: WatchEvent) -> None:
+        if event.type is not EventType.DELETED:
+            key, meta = object_key(event.object), event.object["metadata"]
+            seen = meta["uid"], meta.get("generation"), meta.get("annotations")
+            if self._seen.get(key) == seen:
+                # Only the status has changed: the next sync is due after the period.
+                return
+            self._seen[key] = seen
+        super()._handle_event(event)
 
     def _forget(self, key: ObjectKey) -> None:
         super()._forget(key)
         self._histories.pop(key, None)
+        self._seen.pop(key, None)
 
     def _sync(self, key: ObjectKey) -> None:
         hpa = self._context.find(HORIZONTAL_POD_AUTOSCALERS, key)
@@ -105,7 +119,7 @@ class HorizontalPodAutoscalerController(Controller):
         desired = max(known, default=current)
         if len(known) < len(proposals):
             desired = max(desired, current)
-        allowed = history.limit(spec.get("behavior") or {}, self._context.now(), current, desired)
+        allowed = history.limit(spec.get("behavior"), self._context.now(), current, desired)
         bounded = max(low, min(allowed, high))
         return _Decision(bounded, (able, active, _limited(desired, low, high)), metrics)
 
