@@ -8,6 +8,7 @@ import argparse
 import cProfile
 import gc
 import json
+import math
 import pstats
 import subprocess
 import sys
@@ -30,15 +31,18 @@ from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.scenario.model import NewImages
 from dovetail.simulator.scenario_actions import perform
 
-CASES = [(340, 6_000), (2_200, 50_000)]
-"""Nodes and pods; nodes are filled better than asked for, so that 300 and 2,000 remain."""
+CASES = [(340, 6_000, 60, 600), (2_200, 50_000, 480, 2_048)]
+"""Nodes, pods, and the limits in CPU seconds and MiB.
+
+Nodes are filled better than asked for, so that 300 and 2,000 remain.
+"""
 LIMIT = timedelta(hours=24)
 STEP = timedelta(minutes=1)
 SEED = 42
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the selected cases; exit code 1 if a roll-out does not end."""
+    """Run the selected cases; exit code 1 if a roll-out does not end or exceeds a limit."""
     parser = argparse.ArgumentParser(prog="python -m bench.preview", description=__doc__)
     parser.add_argument("--nodes", type=int, help="about this number; all cases by default")
     parser.add_argument("--pods", type=int, help="by default 20 per node")
@@ -46,18 +50,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--policy", default="WhenEmptyOrUnderutilized", help="consolidationPolicy")
     parser.add_argument("--record", metavar="FILE", help="only write the dump")
     parser.add_argument("--dump", metavar="FILE", help="a dump written by --record")
+    parser.add_argument("--max-seconds", type=float, default=math.inf, help="limit of CPU seconds")
+    parser.add_argument("--max-mib", type=float, default=math.inf, help="limit of peak memory")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args(arguments)
     reduce_collections()  # As in every command.
     if options.dump is not None:
-        return _case(Path(options.dump), profile=options.profile)
+        return _case(Path(options.dump), options.max_seconds, options.max_mib, profile=options.profile)
     if options.record is not None:
         pods = options.pods or 20 * options.nodes
         return _record(Path(options.record), options.nodes, pods, options.seed, options.policy)
-    cases = CASES if options.nodes is None else [(options.nodes, options.pods or 20 * options.nodes)]
+    cases: list[tuple[int, int, float, float]] = list(CASES)
+    if options.nodes is not None:
+        cases = [(options.nodes, options.pods or 20 * options.nodes, options.max_seconds, options.max_mib)]
     failed = 0
     with TemporaryDirectory(prefix="dovetail-preview-") as folder:
-        for nodes, pods in cases:
+        for nodes, pods, max_seconds, max_mib in cases:
             file = str(Path(folder, f"{nodes}.json"))
             script = [sys.executable, "-m", "bench.preview"]
             record = ["--nodes", str(nodes), "--pods", str(pods), "--record", file]
@@ -65,6 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
             # In separate processes, so that peak memory is that of the fork alone.
             subprocess.run([*script, *record], check=True)  # noqa: S603
             command = [*script, "--dump", file, *(["--profile"] * options.profile)]
+            command += ["--max-seconds", str(max_seconds), "--max-mib", str(max_mib)]
             failed |= subprocess.run(command, check=False).returncode  # noqa: S603
     return failed
 
@@ -80,7 +89,7 @@ class _Dump(msgspec.Struct):
     items: list[dict[str, Any]]
 
 
-def _case(file: Path, *, profile: bool) -> int:
+def _case(file: Path, max_seconds: float, max_mib: float, *, profile: bool) -> int:
     dump = msgspec.json.decode(file.read_bytes(), type=_Dump)
     dump_mib = peak_kib() / 1024
     gc.collect()
@@ -109,7 +118,7 @@ def _case(file: Path, *, profile: bool) -> int:
         stats = pstats.Stats(profiler, stream=sys.stderr)
         stats.sort_stats("tottime").print_stats(45)
         stats.sort_stats("cumulative").print_stats(70)
-    report = {
+    report: dict[str, float] = {
         "nodes": nodes,
         "pods": cluster.fork.pods if cluster.fork is not None else 0,
         "fork_cpu_seconds": round(fork_seconds, 1),
@@ -124,7 +133,7 @@ def _case(file: Path, *, profile: bool) -> int:
         "unsettled": cluster.recorder.unsettled,
     }
     print(json.dumps(report), flush=True)
-    return 1 if remaining else 0
+    return int(remaining > 0 or seconds > max_seconds or report["peak_mib"] > max_mib)
 
 
 if __name__ == "__main__":
