@@ -17,15 +17,13 @@ from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.resources import CPU, MEMORY
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.ports.api_resources import EVENTS, PODS
+from dovetail.ports.api_resources import PODS
 from dovetail.preview.observer import Eviction, ObservedNode, Observer, Workload
 from dovetail.preview.play import Played
 from dovetail.preview.report import HOURS_PER_MONTH, ClusterState, Course, KeptNode, Sample, thin_samples
 from dovetail.simulator.apiserver.storage.frozen_object import get_field
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.state.cluster.cache import ClusterCache
-
-_FAILED_SCHEDULING = "FailedScheduling"
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,25 +203,10 @@ def _find_blocker(cache: ClusterCache, claim: NodeClaim, now: datetime) -> tuple
 def _group_pending(cluster: SimulatedCluster, observer: Observer) -> dict[tuple[Workload, str], list[str]]:
     """Group the pods without a node by workload and message."""
     pending = dict(observer.pending_pods())
-    messages = _read_messages(cluster) if pending else {}
     groups: dict[tuple[Workload, str], list[str]] = {}
     for pod, workload in sorted(pending.items()):
-        message = messages.get(pod) or _read_condition(cluster, pod)
-        groups.setdefault((workload, message), []).append(pod)
+        groups.setdefault((workload, _read_condition(cluster, pod)), []).append(pod)
     return groups
-
-
-def _read_messages(cluster: SimulatedCluster) -> dict[str, str]:
-    """Return the latest Event FailedScheduling of each pod."""
-    events = [event for event in cluster.api.list(EVENTS).items if event.get("reason") == _FAILED_SCHEDULING]
-    events.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
-    messages = {}
-    for event in events:
-        involved = event.get("involvedObject") or {}
-        if involved.get("kind") == PODS.kind:
-            key = f"{involved.get('namespace')}/{involved.get('name')}"
-            messages[key] = str(event.get("message") or "")
-    return messages
 
 
 def _read_condition(cluster: SimulatedCluster, pod: str) -> str:

@@ -89,8 +89,8 @@ class SimulatedCluster:
     ) -> None:
         """Build and start the cluster; ``kube`` builds each operator's API client.
 
-        With ``fork`` it begins as a copy of a recorded cluster. Without ``keep_events``, the
-        operator's Events are not stored: nothing but ``kubectl`` and the view reads them.
+        With ``fork`` it begins as a copy of a recorded cluster. Without ``keep_events``, Events
+        of the operator and the scheduler are not stored: only ``kubectl`` and the view read them.
         """
         self._kube = kube
         self._catalog = catalog
@@ -127,7 +127,7 @@ class SimulatedCluster:
         start_controller_manager(
             self.api, self.clock, instance_exists=self._instance_exists, heartbeats=self.kubelets.heartbeats
         )
-        KubeScheduler(self.api, self.clock)
+        KubeScheduler(self.api, self.clock, keep_events=keep_events)
         PersistentVolumeBinder(self.api, self.clock)
         AttachDetachController(self.api, self.clock)
         self.recorder = ScenarioRecorder(self.api, self.clock)

@@ -98,7 +98,7 @@ class KubeScheduler:
     state.
     """
 
-    def __init__(self, api: ApiServer, clock: VirtualClock) -> None:
+    def __init__(self, api: ApiServer, clock: VirtualClock, *, keep_events: bool = True) -> None:
         self._api = api
         self._table = NodeTable()
         self._classifier = PodClassifier()
@@ -109,7 +109,7 @@ class KubeScheduler:
         self._nominated_pods = NominatedPods(self._table, self._framework.ports)
         self._queue = SchedulingQueue(clock, self._cycle)
         self._hints = QueueingHints(clock, self._queue, self._framework, self._pod_counts)
-        self._status_writer = StatusWriter(api, clock)
+        self._status_writer = StatusWriter(api, clock, keep_events=keep_events)
         self._preemption = Preemption(api, self._bound_pods, self._framework, self._status_writer)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._default_priority = 0

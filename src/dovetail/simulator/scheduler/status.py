@@ -16,11 +16,12 @@ _SOURCE: Final[Object] = freeze({"component": _NAME})
 
 
 class StatusWriter:
-    """Writes conditions and Events of scheduling."""
+    """Writes conditions of scheduling, and Events with ``keep_events``."""
 
-    def __init__(self, api: ApiServer, clock: VirtualClock) -> None:
+    def __init__(self, api: ApiServer, clock: VirtualClock, *, keep_events: bool = True) -> None:
         self._api = api
         self._clock = clock
+        self._keep_events = keep_events
 
     def record_scheduled(self, pod: Object, node: str) -> None:
         meta = pod["metadata"]
@@ -49,6 +50,8 @@ class StatusWriter:
         self._event(pod, "Preempted", message, kind="Normal", action="Preempting")
 
     def _event(self, pod: Object, reason: str, message: str, *, kind: str, action: str) -> None:
+        if not self._keep_events:
+            return
         meta = pod["metadata"]
         now = format_timestamp(self._clock.now())
         event = {
