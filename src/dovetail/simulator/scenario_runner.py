@@ -102,6 +102,7 @@ class ScenarioRunner:
         """Time of the last launch or termination."""
         self._price_steps: list[tuple[float, float]] = []
         self._recorded_price: float | None = None
+        self._skip_idle = False
         cluster.ec2.billing.listeners.append(self._record_change)
 
     def _record_change(self, _: LaunchRecord) -> None:
@@ -137,8 +138,12 @@ class ScenarioRunner:
                 report: Report = stop.value
                 return report
 
-    def steps(self, *, every: timedelta) -> Generator[datetime, None, Report]:
-        """Run and yield each time ``every`` of virtual time has passed."""
+    def steps(self, *, every: timedelta, skip_idle: bool = False) -> Generator[datetime, None, Report]:
+        """Run and yield each time ``every`` of virtual time has passed.
+
+        With ``skip_idle``, do not yield in between while nothing is due.
+        """
+        self._skip_idle = skip_idle
         reports = []
         for phase in self._scenario.phases:
             self.phase = phase
@@ -205,7 +210,10 @@ class ScenarioRunner:
         while not is_over():
             due = clock.next_due()
             is_last = due is None or due > limit
-            if (limit if due is None else min(due, limit)) >= next_yield:
+            idle_until = limit if due is None else min(due, limit)
+            if idle_until >= next_yield:
+                if self._skip_idle:
+                    next_yield += (idle_until - next_yield) // every * every
                 clock.run(until=next_yield - _MICROSECOND)
                 yield next_yield  # The caller may schedule something earlier than ``due``.
                 next_yield += every

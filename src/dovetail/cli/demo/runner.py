@@ -61,7 +61,7 @@ class DemoRunner:
             while lines:
                 write(lines.popleft())
 
-        return self._run_steps(_POLL_INTERVAL, flush)
+        return self._run_steps(_POLL_INTERVAL, flush, skip_idle=True)
 
     def run_with_view(
         self, show: Callable[[RenderableType], None], playback: Playback, clock: Clock
@@ -90,9 +90,11 @@ class DemoRunner:
         player.hold(self._view(cluster_view, lines), _LAST_FRAME)
         return report
 
-    def _run_steps(self, interval: timedelta, after_step: Callable[[], None]) -> Report:
+    def _run_steps(
+        self, interval: timedelta, after_step: Callable[[], None], *, skip_idle: bool = False
+    ) -> Report:
         """Run to the end, calling ``after_step`` after each virtual interval."""
-        steps = self._runner.steps(every=interval)
+        steps = self._runner.steps(every=interval, skip_idle=skip_idle)
         while True:
             try:
                 next(steps)
