@@ -73,19 +73,26 @@ class VirtualClock:
         if self.next_due() is None:
             return False
         self._now, _, _, call = heappop(self._heap)
-        if self.on_error is None:
-            call.run()
-            return True
-        try:
-            call.run()
-        except Exception as error:  # noqa: BLE001 - the owner of the clock decides
-            self.on_error(error)
+        self._run(call)
         return True
 
     def run(self, *, until: datetime) -> None:
         """Run every call up to and including ``until``, then set the clock to it."""
         if until < self._now:
             raise ValueError(f"{until} has passed; it is {self._now}")
-        while (due := self.next_due()) is not None and due <= until:
-            self.step()
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            moment, _, _, call = heappop(heap)
+            if call.is_pending:
+                self._now = moment
+                self._run(call)
         self._now = until
+
+    def _run(self, call: ScheduledCall) -> None:
+        if self.on_error is None:
+            call.run()
+            return
+        try:
+            call.run()
+        except Exception as error:  # noqa: BLE001 - the owner of the clock decides
+            self.on_error(error)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from dovetail.logs import LogLine
-from dovetail.ports.metric_types import Counter, Gauge, Histogram, L
+from dovetail.ports.metric_types import Counter, Gauge, Histogram, L, Metric
 
 T = TypeVar("T")
 _MASK: Final = (1 << 64) - 1
@@ -58,21 +58,33 @@ class SimulatedLog:
             listener(line)
 
 
+_Series = tuple[str, frozenset[tuple[str, str]]]
+
+
 class SimulatedMetrics:
     """``ports.telemetry.Metrics``: counters and gauges by name and labels."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, frozenset[tuple[str, str]]], float] = defaultdict(float)
+        self._sums: dict[_Series, float] = defaultdict(float)
+        self._series: dict[tuple[str, Any], _Series] = {}
+        """Name and labels of a metric → its series, whose labels have been checked."""
 
     def inc(self, counter: Counter[L], labels: L, by: float = 1) -> None:
-        self._sums[counter.name, frozenset(counter.label_values(labels).items())] += by
+        self._sums[self._find_series(counter, labels)] += by
 
     def observe(self, histogram: Histogram[L], value: float, labels: L) -> None:
         """Check the labels and drop the value."""
-        histogram.label_values(labels)
+        self._find_series(histogram, labels)
 
     def set(self, gauge: Gauge[L], value: float, labels: L) -> None:
-        self._sums[gauge.name, frozenset(gauge.label_values(labels).items())] = value
+        self._sums[self._find_series(gauge, labels)] = value
+
+    def _find_series(self, metric: Metric[L], labels: L) -> _Series:
+        series = self._series.get((metric.name, labels))
+        if series is None:
+            series = (metric.name, frozenset(metric.label_values(labels).items()))
+            self._series[metric.name, labels] = series
+        return series
 
     def total(self, name: str, **labels: str) -> float:
         """Return the sum of all series of a metric with at least these labels."""

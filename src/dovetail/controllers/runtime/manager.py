@@ -148,6 +148,7 @@ class _Runner:
     def __init__(self, controller: Controller, context: ControllerContext) -> None:
         self.name = controller.name
         self._controller = controller
+        self._labels = ControllerLabels(controller=self.name)
         self._queue: WorkQueue[Hashable] = WorkQueue(controller.backoff)
         self._loop = context.loop
         self._log = context.log
@@ -234,14 +235,14 @@ class _Runner:
         else:
             requeue_at = None if result is None else self._loop.now() + result.delay
             self._queue.done(key, requeue_at=requeue_at)
-        self._metrics.inc(RECONCILE, ControllerLabels(controller=self.name))
+        self._metrics.inc(RECONCILE, self._labels)
         seconds = (self._loop.now() - self._started.pop(key)).total_seconds()
-        self._metrics.observe(RECONCILE_DURATION, seconds, ControllerLabels(controller=self.name))
+        self._metrics.observe(RECONCILE_DURATION, seconds, self._labels)
         self._schedule()
 
     def _record_failure(self, key: Hashable, message: str) -> None:
         delay = self._queue.requeue_with_backoff(key, self._loop.now())
-        self._metrics.inc(RECONCILE_ERRORS, ControllerLabels(controller=self.name))
+        self._metrics.inc(RECONCILE_ERRORS, self._labels)
         self._log.error(
             "reconciler error",
             controller=self.name,

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import count
+from typing import Final
 
 import msgspec
 
@@ -40,6 +41,7 @@ IndexKey = tuple[str, str]
 """Field and value: the most selective condition of a watch."""
 
 _ALL: IndexKey = ("", "")
+_EVERYTHING: Final = SelectionPredicate()
 
 
 class Watch:
@@ -58,6 +60,7 @@ class Watch:
         on_stop: Callable[["Watch"], None],
     ) -> None:
         self.predicate = predicate
+        self.matches_all = predicate == _EVERYTHING
         self.allow_bookmarks = allow_bookmarks
         self._notify = notify
         self._on_stop = on_stop
@@ -97,6 +100,13 @@ class _ChangeEvents:
         self.change = change
         self._events: dict[EventType, WatchEvent] = {}
 
+    def for_all(self) -> WatchEvent | None:
+        """Return the event for a watch without selectors."""
+        old, new = self.change.old, self.change.new
+        if new is not None:
+            return self._event(EventType.ADDED if old is None else EventType.MODIFIED, new)
+        return None if old is None else self._event(EventType.DELETED, old)
+
     def for_predicate(self, predicate: SelectionPredicate) -> WatchEvent | None:
         """Return the event for a watch; None if it matches neither before nor after."""
         old, new = self.change.old, self.change.new
@@ -135,7 +145,7 @@ class WatchBroadcaster:
             watches = index.get(index_key)
             if watches:
                 for watch in tuple(watches.values()):
-                    event = events.for_predicate(watch.predicate)
+                    event = events.for_all() if watch.matches_all else events.for_predicate(watch.predicate)
                     if event is not None:
                         watch.enqueue(event)
 
