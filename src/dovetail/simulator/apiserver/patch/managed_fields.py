@@ -1,11 +1,12 @@
 """Sets of field paths, and their ``fieldsV1`` encoding in managedFields."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 from dovetail.ports.api_resources import Resource
 from dovetail.simulator.apiserver.patch.list_merge_keys import is_set_list, key_values, list_map_keys
+from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject
 
 PathElement = str
 """As in fieldsV1: ``f:name``, ``k:{"name":"a"}`` for a list item, ``v:"a"`` for a set value."""
@@ -16,6 +17,36 @@ _SERVER_METADATA: Final = frozenset(
     "f:name f:generateName f:namespace f:uid f:resourceVersion f:generation f:creationTimestamp"
     " f:deletionTimestamp f:deletionGracePeriodSeconds f:managedFields f:selfLink".split()
 )
+
+
+_MAX_CACHED: Final = 1000
+V = TypeVar("V")
+
+
+class _FrozenCache(Generic[V]):
+    """Values computed from frozen parts of objects, by identity.
+
+    Most writes leave most parts as they are: every pod that starts changes the status of its
+    Deployment, and nothing else of it.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[int, Any], tuple[FrozenObject, V]] = {}
+
+    def get(self, key: Any, part: Any, compute: Callable[[], V]) -> V:
+        known = self._values.get((id(part), key))
+        if known is not None and known[0] is part:
+            return known[1]
+        value = compute()
+        if isinstance(part, FrozenObject):
+            if len(self._values) >= _MAX_CACHED:
+                self._values.clear()
+            self._values[id(part), key] = (part, value)  # The reference keeps the identity unique.
+        return value
+
+
+_VALUES: Final[_FrozenCache[dict[Path, Any]]] = _FrozenCache()
+_PATHS: Final[_FrozenCache[FieldSet]] = _FrozenCache()
 
 
 def is_ownable(path: Path) -> bool:
@@ -44,8 +75,19 @@ def field_values(resource: Resource, obj: Mapping[str, Any]) -> dict[Path, Any]:
     """
     values: dict[Path, Any] = {}
     for name, value in obj.items():
+        values.update(part_values(resource, name, value))
+    return values
+
+
+def part_values(resource: Resource, name: str, value: Any) -> Mapping[Path, Any]:
+    """Return the fields of a part of an object, such as its spec, with their values."""
+
+    def collect() -> dict[Path, Any]:
+        values: dict[Path, Any] = {}
         _collect_values(resource, (f"f:{name}",), name, value, values)
-    return {path: value for path, value in values.items() if is_ownable(path)}
+        return {path: field for path, field in values.items() if is_ownable(path)}
+
+    return _VALUES.get((resource, name), value, collect)
 
 
 def _collect_values(resource: Resource, path: Path, field: str, value: Any, values: dict[Path, Any]) -> None:
@@ -83,9 +125,13 @@ def encode_fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
 
 def decode_fields_v1(tree: Mapping[str, Any]) -> FieldSet:
     """Decode fieldsV1 as a set of paths."""
-    paths: set[Path] = set()
-    _collect_paths(tree, (), paths)
-    return frozenset(paths)
+
+    def collect() -> FieldSet:
+        paths: set[Path] = set()
+        _collect_paths(tree, (), paths)
+        return frozenset(paths)
+
+    return _PATHS.get("", tree, collect)
 
 
 def _collect_paths(tree: Mapping[str, Any], path: Path, paths: set[Path]) -> None:

@@ -20,6 +20,7 @@ from dovetail.simulator.apiserver.patch.managed_fields import (
     encode_fields_v1,
     field_values,
     key_path_element,
+    part_values,
     value_path_element,
 )
 from dovetail.simulator.apiserver.storage.frozen_object import Object, thaw
@@ -49,18 +50,35 @@ BEFORE_FIRST_APPLY = FieldManager("before-first-apply", "Update")
 def decode_managed_fields(obj: Mapping[str, Any]) -> Ownership:
     """Decode the managedFields of an object."""
     return {
-        FieldManager(entry["manager"], entry["operation"], entry.get("subresource", "")): OwnedFields(
-            decode_fields_v1(entry.get("fieldsV1") or {}), entry.get("time", "")
-        )
+        manager: OwnedFields(decode_fields_v1(entry.get("fieldsV1") or {}), entry.get("time", ""))
+        for manager, entry in _find_entries(obj).items()
+    }
+
+
+def _find_entries(obj: Mapping[str, Any]) -> dict[FieldManager, Object]:
+    return {
+        FieldManager(entry["manager"], entry["operation"], entry.get("subresource", "")): entry
         for entry in obj["metadata"].get("managedFields") or ()
     }
 
 
-def encode_managed_fields(resource: Resource, ownership: Ownership) -> list[dict[str, Any]]:
-    """Encode managedFields; managers without fields are omitted."""
+def encode_managed_fields(
+    resource: Resource, ownership: Ownership, old: Object | None = None
+) -> list[dict[str, Any]]:
+    """Encode managedFields; managers without fields are omitted, equal entries of ``old`` shared."""
     entries = []
+    earlier = {} if old is None else _find_entries(old)
     for manager, owned in sorted(ownership.items(), key=lambda item: (item[1].time, item[0])):
         if not owned.fields:
+            continue
+        known = earlier.get(manager)
+        if (
+            known is not None
+            and known.get("apiVersion") == resource.api_version
+            and known.get("time") == owned.time
+            and decode_fields_v1(known.get("fieldsV1") or {}) == owned.fields
+        ):
+            entries.append(known)
             continue
         entry: dict[str, Any] = {
             "manager": manager.name,
@@ -115,22 +133,28 @@ def update_managed_fields(
     resource: Resource, old: Object | None, new: Mapping[str, Any], manager: FieldManager, *, now: str
 ) -> list[dict[str, Any]]:
     """Return the managedFields after an update: the manager owns the changed fields."""
+    before = old or {}
     ownership = decode_managed_fields(old) if old is not None else {}
-    before = field_values(resource, old) if old is not None else {}
-    after = field_values(resource, new)
-    changed = {
-        path for path, value in after.items() if path not in before or not json_equal(before[path], value)
-    }
+    present: set[Path] = set()
+    changed: set[Path] = set()
+    for name, value in new.items():
+        after = part_values(resource, name, value)
+        present.update(after)
+        if name not in before:
+            changed.update(after)
+        elif before[name] is not value:  # Parts that were not written are shared.
+            part = part_values(resource, name, before[name])
+            changed.update(
+                path for path, field in after.items() if path not in part or not json_equal(part[path], field)
+            )
     for owner, owned in ownership.items():
-        remaining = frozenset(
-            path for path in owned.fields if path in after and (owner == manager or path not in changed)
-        )
-        ownership[owner] = owned._replace(fields=remaining)
+        remaining = owned.fields & present
+        ownership[owner] = owned._replace(fields=remaining if owner == manager else remaining - changed)
     own = ownership.get(manager, OwnedFields(frozenset(), now))
     if not changed <= own.fields:
         own = OwnedFields(own.fields | changed, now)
     ownership[manager] = own
-    return encode_managed_fields(resource, ownership)
+    return encode_managed_fields(resource, ownership, old)
 
 
 def _resolve_conflicts(
