@@ -11,8 +11,10 @@ from dovetail.data.bundled import bundled_prices
 from dovetail.errors import InvalidInputError, ScenarioError
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from dovetail.simulator.cluster import START, SimulatedCluster
+from dovetail.simulator.kube_client import start_reflectors
 from dovetail.simulator.scenario.model import Delete, ManagedNodeGroup
 from dovetail.simulator.scenario_actions import perform
+from dovetail.state.cluster.cache import ClusterCache
 from tests.support.simulator.api_server import a_config_map, names
 from tests.support.simulator.clusters import (
     a_node_class,
@@ -147,6 +149,23 @@ def test_a_kind_that_is_not_served_cannot_be_applied() -> None:
 
     with pytest.raises(ValueError, match="v1 Gadget is not served"):
         build_cluster().apply([gadget])
+
+
+# The operator.
+
+
+def test_the_cache_of_the_operator_equals_one_that_decodes_all_objects_anew() -> None:
+    cluster = build_cluster()
+    perform(scaled(2), cluster)
+
+    for second in range(60):
+        if second == 30:
+            perform(Delete(kind="Node"), cluster)
+        wait(cluster, 1)
+        anew = ClusterCache()
+        for stop in start_reflectors(anew, cluster.api, cluster.clock):
+            stop()
+        assert cluster.operator.cache.objects() == anew.objects()
 
 
 # Restarting.

@@ -61,7 +61,7 @@ class SimulatedOperator:
         Without ``keep_events``, the Events that they publish are not stored.
         """
         self.loop = VirtualEventLoop(clock)
-        self.cache = ClusterCache(gates)
+        self.cache = ClusterCache(gates, shares_parts=True)
         self._stops = start_reflectors(self.cache, api, clock)
         kube = WriteThroughClient(kube, self.cache)
         unavailable, overlays = UnavailableOfferings(), NodeOverlays(enabled=gates.NodeOverlay)

@@ -10,7 +10,7 @@ from dovetail.state.cluster.store import Store
 
 
 def node_store() -> Store[Object]:
-    return Store(NODES, lambda obj: obj)
+    return Store(NODES, lambda obj, _old, _model: obj)
 
 
 def a_node(name: str, version: int) -> dict[str, Any]:

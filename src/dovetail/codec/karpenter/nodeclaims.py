@@ -1,6 +1,9 @@
 """Decoder and encoder of NodeClaims."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from dovetail.codec.fields import Field, drop_empty
 from dovetail.codec.karpenter.nodepool_encoding import API_VERSION, encode_node_spec
@@ -47,14 +50,41 @@ def decode_nodeclaim(root: Field) -> NodeClaim:
         node_class=decode_node_class_ref(spec["nodeClassRef"]),
         expire_after=decode_expire_after(spec["expireAfter"]),
         termination_grace_period=decode_termination_grace_period(spec["terminationGracePeriod"]),
-        provider_id=status["providerID"].text(),
-        node_name=status["nodeName"].text(),
-        image_id=status["imageID"].text(),
-        capacity=decode_resources(status["capacity"]),
-        allocatable=decode_resources(status["allocatable"]),
-        conditions=decode_conditions(status["conditions"]),
-        last_pod_event=decode_time(status["lastPodEventTime"]),
+        **_decode_status(status),
     )
+
+
+_SHARED_METADATA = (
+    "name uid labels annotations creationTimestamp deletionTimestamp generation finalizers ownerReferences"
+).split()
+
+
+def update_nodeclaim(root: Field, old: Mapping[str, Any], claim: NodeClaim) -> NodeClaim | None:
+    """Decode a newer version of a NodeClaim whose status alone may have changed; None for others.
+
+    Parts are compared by identity, so that only objects of an API server in this process
+    share them.
+    """
+    meta, old_meta, status = root["metadata"], old["metadata"], root["status"]
+    if root.value.get("spec") is not old.get("spec"):
+        return None
+    if any(meta.value.get(name) is not old_meta.get(name) for name in _SHARED_METADATA):
+        return None
+    return msgspec.structs.replace(
+        claim, resource_version=meta.text_of("resourceVersion"), **_decode_status(status)
+    )
+
+
+def _decode_status(status: Field) -> dict[str, Any]:
+    return {
+        "provider_id": status["providerID"].text(),
+        "node_name": status["nodeName"].text(),
+        "image_id": status["imageID"].text(),
+        "capacity": decode_resources(status["capacity"]),
+        "allocatable": decode_resources(status["allocatable"]),
+        "conditions": decode_conditions(status["conditions"]),
+        "last_pod_event": decode_time(status["lastPodEventTime"]),
+    }
 
 
 def encode_nodeclaim(claim: NodeClaim) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """Decoders of pods and pod templates."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from dovetail.codec.fields import Field
 from dovetail.codec.kube.metadata import Metadata, decode_annotations, decode_metadata
@@ -12,6 +15,16 @@ from dovetail.model.kube.resources import NO_RESOURCES, Resources
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
+_SHARED_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "creationTimestamp",
+)
+_CONTAINER_STATUSES = ("containerStatuses", "initContainerStatuses")
 _PHASES: dict[str, PodPhase] = {phase.value: phase for phase in PodPhase}
 
 
@@ -43,6 +56,45 @@ def decode_pod(root: Field) -> Pod:
         unschedulable=_is_unschedulable(status),
         evicted=_is_evicted(status),
         nominated_node_name=status.text_of("nominatedNodeName"),
+    )
+
+
+def update_pod(root: Field, old: Mapping[str, Any], pod: Pod) -> Pod | None:
+    """Decode a newer version of a pod that shares parts with the old one.
+
+    None if more than the status, the node and the deletion may have changed. Parts are
+    compared by identity, so that only objects of an API server in this process share them.
+    """
+    meta, old_meta, status = root["metadata"], old["metadata"], root["status"]
+    if any(meta.value.get(name) is not old_meta.get(name) for name in _SHARED_METADATA):
+        return None
+    if not _is_same_spec(root.value.get("spec"), old.get("spec")):
+        return None
+    if _has_allocations(status) or _has_allocations(Field(old.get("status"), root.context)):
+        return None
+    going = meta.has_value("deletionTimestamp")
+    return msgspec.structs.replace(
+        pod,
+        node_name=root["spec"].text_of("nodeName"),
+        phase=_PHASES.get(status.text_of("phase") or PodPhase.PENDING, PodPhase.UNKNOWN),
+        start_time=decode_time(status["startTime"]) if status.has_value("startTime") else None,
+        deleting=going,
+        deleted_at=decode_time(meta["deletionTimestamp"]) if going else None,
+        ready=_decode_ready(status),
+        unschedulable=_is_unschedulable(status),
+        evicted=_is_evicted(status),
+        nominated_node_name=status.text_of("nominatedNodeName"),
+    )
+
+
+def _is_same_spec(spec: Any, old: Any) -> bool:
+    """Return True for a spec that is the old one, or differs from it in the node only."""
+    if spec is old:
+        return True
+    if not isinstance(spec, dict) or not isinstance(old, dict) or len(spec) != len(old) + 1:
+        return False
+    return "nodeName" not in old and all(
+        value is old.get(name) for name, value in spec.items() if name != "nodeName"
     )
 
 
@@ -102,9 +154,9 @@ def _is_evicted(status: Field) -> bool:
 def _decode_allocations(status: Field) -> tuple[Allocations, bool]:
     """Return allocated resources by container, and whether a resize is infeasible."""
     allocations: dict[str, Resources] = {}
-    for name in ("containerStatuses", "initContainerStatuses"):
-        if not any("resources" in item or "allocatedResources" in item for item in _list_maps(status[name])):
-            continue
+    if not _has_allocations(status):
+        return NO_ALLOCATIONS, False
+    for name in _CONTAINER_STATUSES:
         for item in status[name].items():
             amounts = _decode_container_status(item)
             if amounts:
@@ -112,6 +164,14 @@ def _decode_allocations(status: Field) -> tuple[Allocations, bool]:
     if not allocations:
         return NO_ALLOCATIONS, False
     return allocations, _is_resize_infeasible(status)
+
+
+def _has_allocations(status: Field) -> bool:
+    return any(
+        "resources" in item or "allocatedResources" in item
+        for name in _CONTAINER_STATUSES
+        for item in _list_maps(status[name])
+    )
 
 
 def _decode_container_status(field: Field) -> Resources:

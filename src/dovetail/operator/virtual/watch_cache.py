@@ -49,7 +49,9 @@ class WatchCache:
 
     def __init__(self, resources: Iterable[Resource], worker: WorkerThread) -> None:
         # Kubelets read API objects as they are, without decoding.
-        self.stores = {resource: Store(resource, lambda obj: obj) for resource in resources}
+        self.stores: dict[Resource, Store[Object]] = {
+            resource: Store(resource, lambda obj, _old, _model: obj) for resource in resources
+        }
         """Only the worker thread may use them."""
         self._worker = worker
 

@@ -32,11 +32,18 @@ class ClusterCache:
     Reads are lookups in dictionaries and never wait. Objects are immutable.
     """
 
-    def __init__(self, gates: FeatureGates = FeatureGates()) -> None:  # noqa: B008 - frozen
+    def __init__(self, gates: FeatureGates = FeatureGates(), *, shares_parts: bool = False) -> None:  # noqa: B008 - frozen
+        """Create an empty cache.
+
+        With ``shares_parts``, objects in wire format are kept, and parts that a newer version
+        shares are not decoded again. For an API server in this process: others share none.
+        """
         shared = SharedValues()
         self.stores: dict[Resource, Store[Any]] = {
             resource: Store(
-                resource, create_decoder(resource, shared), keep_raw=resource is kinds.EC2_NODE_CLASSES
+                resource,
+                create_decoder(resource, shared),
+                keep_raw=shares_parts or resource is kinds.EC2_NODE_CLASSES,
             )
             for resource in cached_resources(gates)
         }

@@ -9,13 +9,14 @@ import msgspec
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import capacitybuffers, nodeclaims, nodeclasses, nodeoverlays, nodepools
 from dovetail.codec.kube import admission, nodes, storage, workloads
-from dovetail.codec.kube.pods import decode_pod
+from dovetail.codec.kube.pods import decode_pod, update_pod
 from dovetail.codec.kube.requirements import decode_selector
 from dovetail.model.kube.workloads import TemplateVersion, WorkloadController
 from dovetail.model.settings import FeatureGates
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
+from dovetail.state.cluster.store import Decoder
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,15 +149,27 @@ class SharedValues:
         return value
 
 
-def create_decoder(resource: Resource, shared: SharedValues) -> Callable[[Object], Any]:
+UPDATERS: Final[dict[Resource, Callable[[Field, Object, Any], Any]]] = {
+    kinds.PODS: update_pod,
+    kinds.NODE_CLAIMS: nodeclaims.update_nodeclaim,
+}
+"""Decoders of a newer version of an object, from it, the old one and what that was decoded to.
+
+None: decode it without the old one.
+"""
+
+
+def create_decoder(resource: Resource, shared: SharedValues) -> Decoder[Any]:
     """Return the decoder of a kind; ``shared`` keeps equal parts of objects once.
 
     The API server has validated these objects, so there is no validation here:
     invalid fields count as absent.
     """
-    read = DECODERS[resource]
+    read, update = DECODERS[resource], UPDATERS.get(resource)
 
-    def decode(obj: Object) -> Any:
-        return read(Field(obj, DecodeContext(strict=False, cache=shared)))
+    def decode(obj: Object, old: Object | None = None, model: Any = None) -> Any:
+        root = Field(obj, DecodeContext(strict=False, cache=shared))
+        updated = update(root, old, model) if update is not None and old is not None else None
+        return read(root) if updated is None else updated
 
     return decode

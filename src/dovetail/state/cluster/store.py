@@ -1,7 +1,7 @@
 """Store and index of the objects of one kind; the newest resource version wins."""
 
 from collections.abc import Callable, Hashable, Iterable, ValuesView
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -9,6 +9,7 @@ from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
 
 Model = TypeVar("Model")
+Decoded = TypeVar("Decoded")
 ObjectKey = tuple[str, str]
 """Namespace (empty for cluster-scoped kinds) and name."""
 
@@ -39,6 +40,12 @@ class _StoredObject(msgspec.Struct, Generic[Model]):
     raw: Object | None
 
 
+class Decoder(Protocol, Generic[Decoded]):
+    """Decodes an object; ``old`` is the version before it in a store with ``keep_raw``."""
+
+    def __call__(self, obj: Object, old: Object | None, model: Decoded | None, /) -> Decoded: ...
+
+
 class Store(Generic[Model]):
     """Objects by namespace and name; notifies handlers and indexes of every change.
 
@@ -47,9 +54,7 @@ class Store(Generic[Model]):
     version of two states of one name is the newer one.
     """
 
-    def __init__(
-        self, resource: Resource, decode: Callable[[Object], Model], *, keep_raw: bool = False
-    ) -> None:
+    def __init__(self, resource: Resource, decode: Decoder[Model], *, keep_raw: bool = False) -> None:
         self.resource = resource
         self.has_synced = False
         self._decode = decode
@@ -152,8 +157,8 @@ class Store(Generic[Model]):
             return  # A state from before the deletion by this process.
         if stored is not None and stored.uid != uid:
             self._remove(key)  # Deleted and recreated between two lists.
-        model = self._decode(obj)
         old = self._models.get(key)
+        model = self._decode(obj, stored.raw if stored is not None and old is not None else None, old)
         self._objects[key] = _StoredObject(uid, version, model, obj if self._keep_raw else None)
         self._models[key] = model
         self._notify(old, model)
