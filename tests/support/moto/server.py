@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from threading import Thread
 from urllib.request import Request, urlopen
 
-import moto.ec2.models.amis
 import moto.ec2.urls
 import moto.iam.models
 import pytest
@@ -14,6 +13,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import make_server
 
 from tests.support.moto.behaviour import Behaviour, FailureInjector
+from tests.support.moto.caches import install_caches
 from tests.support.moto.ec2 import CAPACITY, Capacity, Ec2
 from tests.support.moto.middleware import Middleware, Wsgi
 
@@ -21,8 +21,7 @@ from tests.support.moto.middleware import Middleware, Wsgi
 moto.iam.models.SERVICE_NAME_CONVERSION["spot"] = "EC2Spot"
 # moto shows the tags that a launch template had when it was created.
 LaunchTemplate.tags = property(lambda template: template.get_tags(), lambda template, tags: None)  # type: ignore[assignment,method-assign]
-# After each reset, moto would create a thousand AMIs of the region from a file, beside its 44 common ones.
-moto.ec2.models.amis.load_resource = lambda _: []  # type: ignore[attr-defined]
+install_caches()
 
 
 class MotoAws:
