@@ -1,5 +1,7 @@
 """Events are deduplicated and rate limited: VT1."""
 
+import gc
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -142,3 +144,21 @@ def test_twenty_five_events_per_object_are_published_and_then_one_in_five_minute
 
     assert burst == 25 + 1
     assert len(env.events_written()) == burst + 2
+
+
+def test_memory_of_events_is_freed_once_they_have_no_effect() -> None:
+    env = RecorderEnvironment()
+
+    def count_blocks_after_events(name: str) -> int:
+        for number in range(2_000):
+            env.publish(Pod(name=f"{name}-{number}", namespace="gone", uid=name), message="x" * 1_000)
+        env.wait(3_600)
+        env.publish()
+        env.log.lines.clear()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    first = count_blocks_after_events("first")
+    second = count_blocks_after_events("second")
+
+    assert second < first + 1_000

@@ -1,6 +1,6 @@
 """Event recorder: publishes Kubernetes Events with deduplication and rate limits."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.codec.quantities import encode_time
@@ -13,8 +13,8 @@ from dovetail.ports.telemetry import EventObject, EventReason, Log, get_resource
 
 COMPONENT: Final = "karpenter"
 """Source of the Events; dashboards and alerts filter by it."""
-_MIN_PRUNE_SIZE: Final = 20_000
-"""Entries in a map before expired ones are removed."""
+_PRUNE_INTERVAL: Final = timedelta(minutes=1)
+"""Minimum time between two removals of expired entries."""
 _OBJECT_BURST, _OBJECT_PER_SECOND = 25.0, 1 / 300
 """Limit per object, the same as client-go's event correlator.
 
@@ -59,12 +59,14 @@ class KubeEventRecorder:
         self._loop = loop
         self._random = random
         self._log = log
-        self._published: dict[tuple[str, ...], datetime] = {}
-        """Deduplication key → time until which an equal Event is dropped."""
-        self._prune_published_at = _MIN_PRUNE_SIZE
+        self._published: dict[int, datetime] = {}
+        """Hash of a deduplication key → time until which an equal Event is dropped.
+
+        The key has a message of up to 1 kB, which would stay in memory.
+        """
         self._reason_buckets: dict[str, TokenBucket] = {}
         self._object_buckets: dict[tuple[str, str, str], TokenBucket] = {}
-        self._prune_buckets_at = _MIN_PRUNE_SIZE
+        self._prune_at: datetime | None = None
 
     def publish(
         self, obj: EventObject, event: EventReason, message: str, *, dedupe_key: tuple[str, ...] = ()
@@ -72,13 +74,14 @@ class KubeEventRecorder:
         """Publish an Event unless it is a duplicate or a rate limit is reached."""
         now = self._loop.now()
         target = (get_resource(obj).plural, getattr(obj, "namespace", ""), obj.name)
-        key = (event.reason.lower(), *(dedupe_key or (*target, message)))
+        self._prune(now)
+        key = hash((event.reason.lower(), *(dedupe_key or (*target, message))))
         drop_until = self._published.get(key)
         if drop_until is not None and now < drop_until:
             return
         if not self._take_reason_token(event, now) or not self._take_object_token(target, now):
             return
-        self._record_published(key, now + event.dedupe_timeout, now)
+        self._published[key] = now + event.dedupe_timeout
         reference = _get_reference(obj)
         body = {
             "metadata": {"name": f"{obj.name}.{self._random.alphanumeric(16)}"},
@@ -103,20 +106,19 @@ class KubeEventRecorder:
     def _take_object_token(self, target: tuple[str, str, str], now: datetime) -> bool:
         bucket = self._object_buckets.get(target)
         if bucket is None:
-            if len(self._object_buckets) >= self._prune_buckets_at:
-                self._object_buckets = {
-                    key: bucket for key, bucket in self._object_buckets.items() if not bucket.is_full(now)
-                }
-                self._prune_buckets_at = max(_MIN_PRUNE_SIZE, 2 * len(self._object_buckets))
             bucket = TokenBucket(_OBJECT_BURST, _OBJECT_PER_SECOND)
             self._object_buckets[target] = bucket
         return bucket.take(now)
 
-    def _record_published(self, key: tuple[str, ...], until: datetime, now: datetime) -> None:
-        if len(self._published) >= self._prune_published_at:
-            self._published = {key: until for key, until in self._published.items() if until > now}
-            self._prune_published_at = max(_MIN_PRUNE_SIZE, 2 * len(self._published))
-        self._published[key] = until
+    def _prune(self, now: datetime) -> None:
+        """Remove entries without effect, which most are: their objects are gone."""
+        if self._prune_at is not None and now < self._prune_at:
+            return
+        self._prune_at = now + _PRUNE_INTERVAL
+        self._published = {key: until for key, until in self._published.items() if until > now}
+        self._object_buckets = {
+            target: bucket for target, bucket in self._object_buckets.items() if not bucket.is_full(now)
+        }
 
     async def _create(self, body: Object, namespace: str) -> None:
         try:
