@@ -180,6 +180,20 @@ def test_metrics_of_a_deleted_pool_are_removed() -> None:
     assert pools == {"default"}
 
 
+def test_metrics_of_a_deleted_pool_are_removed_without_a_scrape() -> None:
+    metrics = PrometheusMetrics()
+    exposition = MetricsExposition(metrics, clock=Noon())
+    exposition.set_cluster(a_cluster(), lambda _: ())
+    for pool in ("default", "deleted"):
+        metrics.set(NODEPOOLS_USAGE, 1, ResourceLabels(nodepool=pool, resource_type="cpu"))
+
+    exposition.remove_deleted_nodepools()
+
+    text = metrics.text().decode()
+    assert 'karpenter_nodepools_usage{nodepool="default"' in text
+    assert 'nodepool="deleted"' not in text
+
+
 def test_without_a_cluster_only_metrics_of_the_process_are_exposed() -> None:
     samples = scraped(None)
 

@@ -58,6 +58,11 @@ class MetricsExposition:
         """Include the work queues of the controllers."""
         self._get_queues = get_queues
 
+    def remove_deleted_nodepools(self) -> None:
+        """Remove the series of deleted NodePools, whether or not metrics are scraped."""
+        if self._cache is not None:
+            self._metrics.remove_stale_gauges("nodepool", {pool.name for pool in self._cache.pools()})
+
     async def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         async with self._lock:
@@ -72,8 +77,7 @@ class MetricsExposition:
                     self._get_types,
                     disconnected_since=self._disconnected_since(),
                 )
-                pools = {pool.name for pool in sample.pools}
-                self._metrics.remove_stale_gauges("nodepool", pools)
+                self.remove_deleted_nodepools()
             process_text = await asyncio.to_thread(self._metrics.text)
             if sample is None:
                 return process_text

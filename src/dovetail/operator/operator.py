@@ -255,6 +255,7 @@ class Operator:
         freed = FreedMemory()
         while True:
             await self._loop.sleep(_RELEASE_INTERVAL)
+            self._observability.exposition.remove_deleted_nodepools()
             await self._executor.run(freed.release)
 
     async def _acquire_leadership(self) -> None:
