@@ -27,7 +27,7 @@ from tests.support.scheduling.strategies import clusters
 
 LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
 attack = settings(
-    max_examples=LONG or 200,
+    max_examples=LONG or 100,
     derandomize=not LONG,
     database=None,
     deadline=None,
