@@ -48,6 +48,15 @@ def test_missing_conditions_are_unknown_since_creation() -> None:
     }
 
 
+def test_conditions_of_an_object_without_generation_have_observed_none() -> None:
+    owner = ConditionOwner(condition_set=NODECLAIM_CONDITIONS, now=LATER)
+
+    conditions = add_missing_conditions(NO_CONDITIONS, owner)
+
+    assert {condition.observed_generation for condition in conditions.values()} == {0}
+    assert {condition.last_transition_time for condition in conditions.values()} == {LATER}
+
+
 def test_complete_conditions_are_returned_unchanged() -> None:
     conditions = add_missing_conditions(NO_CONDITIONS, a_claim())
 

@@ -6,15 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.core.node.drain import (
+    LONG_DRAIN_TIME,
+    SHORT_DRAIN_TIME,
     DrainStatus,
     EvictionAction,
     choose_eviction_action,
     get_force_time,
     get_forced_grace_seconds,
+    get_min_drain_time,
     plan_drain,
 )
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.pod import OwnerReference, Pod, PodPhase
 from tests.support.simulator.api_server import START
 
@@ -112,3 +116,27 @@ def test_without_a_deadline_no_pod_is_deleted_by_force(there: list[Pod]) -> None
 
 def test_an_empty_node_is_drained() -> None:
     assert plan_drain([], deadline=None, now=NOW) == DrainStatus()
+
+
+def test_a_running_pod_is_evicted_and_a_terminating_one_is_left_alone() -> None:
+    running = Pod(name="runs", uid="1", phase=PodPhase.RUNNING)
+    terminating = Pod(name="ends", uid="2", phase=PodPhase.RUNNING, deleting=True, deleted_at=NOW)
+
+    assert choose_eviction_action(running, None, NOW) is EvictionAction.EVICT
+    assert choose_eviction_action(terminating, None, NOW) is EvictionAction.NONE
+
+
+def min_drain_time(
+    since_pod_event: timedelta | None = None, *, had_pods: bool = False, has_pending_pods: bool = False
+) -> timedelta:
+    event = None if since_pod_event is None else NOW - since_pod_event
+    claim = NodeClaim(name="claim", last_pod_event=event)
+    return get_min_drain_time(claim, had_pods=had_pods, has_pending_pods=has_pending_pods, now=NOW)
+
+
+def test_the_drain_is_longer_while_a_pod_may_be_binding_to_the_node() -> None:
+    assert min_drain_time() == SHORT_DRAIN_TIME
+    assert min_drain_time(had_pods=True) == LONG_DRAIN_TIME
+    assert min_drain_time(has_pending_pods=True) == LONG_DRAIN_TIME
+    assert min_drain_time(LONG_DRAIN_TIME - timedelta(milliseconds=1)) == LONG_DRAIN_TIME
+    assert min_drain_time(LONG_DRAIN_TIME) == SHORT_DRAIN_TIME
