@@ -142,12 +142,14 @@ class SchedulingSimulation:
         Pods with complex specs are left out: they would be planned again in every simulation.
         Pending ones take no room, and nodes with running ones are kept.
         """
-        simple = [pod_class for pod_class in classes if not is_complex(pod_class.spec)]
-        schedulable, unschedulable = split_invalid(simple, self.context.snapshot, settings)
+        simple: list[PodClass] = []
+        complex_classes: list[PodClass] = []
         for pod_class in classes:
-            if is_complex(pod_class.spec):
-                reasons = (complexity_reason(pod_class.spec),)
-                unschedulable += [UnschedulablePod(pod, reasons) for pod in pod_class.pods]
+            (complex_classes if is_complex(pod_class.spec) else simple).append(pod_class)
+        schedulable, unschedulable = split_invalid(simple, self.context.snapshot, settings)
+        for pod_class in complex_classes:
+            reasons = (complexity_reason(pod_class.spec),)
+            unschedulable += [UnschedulablePod(pod, reasons) for pod in pod_class.pods]
         self._unschedulable.update((id(pod.pod), pod) for pod in unschedulable)
         return schedulable
 

@@ -10,9 +10,10 @@ from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
 from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats
 from dovetail.core.scheduling.constraints.compiled_class import ClassTopology, CompiledClass
-from dovetail.core.scheduling.constraints.daemonsets import get_overhead, subtract_daemonsets
+from dovetail.core.scheduling.constraints.daemonsets import get_overhead
 from dovetail.core.scheduling.constraints.limits import LimitHeadroom
 from dovetail.core.scheduling.constraints.min_values import PoolMinValues
+from dovetail.core.scheduling.constraints.pool_tables import compile_tables
 from dovetail.core.scheduling.constraints.reservations import Reservations
 from dovetail.core.scheduling.constraints.topology import (
     RuleKind,
@@ -32,7 +33,6 @@ from dovetail.core.scheduling.placement.running_pods import (
     register_domains,
 )
 from dovetail.core.scheduling.placement.state import PlacementState
-from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.node_pods import get_node_pods
 from dovetail.core.scheduling.pods.relaxation import node_requirements, relax
@@ -78,22 +78,11 @@ class CompiledPools:
         # Resource names are an axis of every array, so they come first. DaemonSets are
         # subtracted before claim states are built from the tables.
         self.resource_names = _requested_resources(classes)
-        types, reserved = snapshot.instance_types, settings.reserved_capacity
-        self.tables = [
-            NodePoolTable(
-                pool,
-                types.get(pool.name, ()),
-                self.resource_names,
-                reservations=reserved,
-                node_cost=get_node_cost(pool, types.get(pool.name, ()), settings.node_cost),
-            )
-            for pool in usable_nodepools(snapshot)
-        ]
+        compiled = compile_tables(usable_nodepools(snapshot), snapshot, self.resource_names, settings)
+        self.tables = [table for table, _ in compiled]
         self.port_numbers: dict[HostPort, int] = {}
         """Host port → number of its bit."""
-        self.daemon_ports = [self._subtract_daemonsets(table, snapshot) for table in self.tables]
-        for table in self.tables:
-            table.add_memory_premium(settings.min_node_memory)
+        self.daemon_ports = [self._number_ports(ports) for _, ports in compiled]
         self.space = ClaimStateSpace(self.tables)
 
         # Volumes must be valid: see ``placement_order.split_invalid``.
@@ -108,10 +97,10 @@ class CompiledPools:
         self.volumes = VolumeResolver(snapshot, settings)
         self.volumes_by_class = {id(pod_class): self._resolve_volumes(pod_class) for pod_class in classes}
 
-    def _subtract_daemonsets(self, table: NodePoolTable, snapshot: ClusterSnapshot) -> dict[int, Bools]:
-        """Subtract DaemonSets from a table; return host port bit → rows [types]."""
+    def _number_ports(self, daemon_ports: Iterable[tuple[HostPort, Bools]]) -> dict[int, Bools]:
+        """Return host port bit → rows [types]."""
         ports: dict[int, Bools] = {}
-        for port, rows in subtract_daemonsets(table, snapshot.daemon_sets):
+        for port, rows in daemon_ports:
             bit = 1 << self.port_numbers.setdefault(port, len(self.port_numbers))
             ports[bit] = ports[bit] | rows if bit in ports else rows
         return ports

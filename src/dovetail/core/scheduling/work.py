@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from dovetail.errors import DovetailError
 from dovetail.model.kube.pod import NodeSelectorTerm, PodSpec
@@ -83,7 +84,14 @@ class WorkCounter:
 
 def is_complex(spec: PodSpec) -> bool:
     """Return True if pods with this spec are planned on their own, after all others."""
-    return spec_complexity(spec) > MAX_COMPLEXITY
+    result = _complex_specs.get(spec)
+    if result is None:
+        result = _complex_specs[spec] = spec_complexity(spec) > MAX_COMPLEXITY
+    return result
+
+
+_complex_specs: Final[WeakKeyDictionary[PodSpec, bool]] = WeakKeyDictionary()
+"""Specs in use → whether they are complex: every plan and every pass asks for all of them."""
 
 
 def spec_complexity(spec: PodSpec) -> int:

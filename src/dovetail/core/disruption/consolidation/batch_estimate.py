@@ -34,13 +34,14 @@ class BatchEstimator:
         used = np.unique(np.concatenate([np.zeros(0, int), *windows]))
         self._nodes: Ints = used.astype(np.int64)  # [columns]
         # [shapes, window]
-        self._columns: Ints = np.full((len(windows), _WINDOW), len(used), dtype=np.int64)
+        width = max([1, *map(len, windows)])
+        self._columns: Ints = np.full((len(windows), width), len(used), dtype=np.int64)
         for shape, window in enumerate(windows):
             self._columns[shape, : len(window)] = used.searchsorted(window)
         self._truncated: Bools = np.array([len(nodes) > _WINDOW for nodes in candidates], dtype=bool)
-        # A resource that is not requested allows infinitely many pods. [shapes, resources]
-        is_requested = requests > 0
-        self._divisors: Floats = np.where(is_requested, requests, 1.0)
+        # A resource that is not requested allows infinitely many pods. [resources, shapes]
+        is_requested = requests.T > 0
+        self._divisors: Floats = np.where(is_requested, requests.T, 1.0)
         self._unrequested: Floats = np.where(is_requested, 0.0, np.inf)
         self._uninitialized: Bools = np.isin([*self._nodes, -1], sorted(estimator.uninitialized_nodes))
 
@@ -89,7 +90,8 @@ class BatchEstimator:
         """
         requests = self._estimator.requests
         counts = self._count_pods(nodes)  # [removed, shapes]
-        free = self._get_free(nodes)  # [removed, columns, resources]
+        free = self._get_free(nodes)  # [resources, removed × columns]
+        width = len(self._nodes) + 1
         is_truncated = np.zeros(len(nodes), dtype=bool)
         uninitialized: Ints = np.full(len(nodes), -1)
         unplaced = np.zeros_like(counts)
@@ -101,13 +103,20 @@ class BatchEstimator:
             shapes = shapes[active]
             pods = counts[active, shapes]
             columns = self._columns[shapes]  # [active, window]
-            rows = active[:, None]
-            room = free[rows, columns]  # [active, window, resources]
-            fits = room / self._divisors[shapes][:, None] + self._unrequested[shapes][:, None]
-            slots = np.floor(np.maximum(fits.min(axis=2), 0.0))  # pods: [active, window]
+            cells = active[:, None] * width + columns  # index into the second axis of ``free``
+            slots = np.full(columns.shape, np.inf)  # pods: [active, window]
+            rooms = []
+            for of_resource, divisor, unrequested in zip(
+                free, self._divisors[:, shapes], self._unrequested[:, shapes], strict=True
+            ):
+                room = of_resource.take(cells)
+                rooms.append(room)
+                np.minimum(slots, room / divisor[:, None] + unrequested[:, None], out=slots)
+            slots = np.floor(np.maximum(slots, 0.0))
             before = slots.cumsum(axis=1) - slots
             placed = np.clip(pods[:, None] - before, 0.0, slots)
-            free[rows, columns] = room - placed[:, :, None] * requests[shapes][:, None]
+            for of_resource, room, amounts in zip(free, rooms, requests.T[:, shapes], strict=True):
+                of_resource[cells] = room - placed * amounts[:, None]
             remaining = pods - placed.sum(axis=1)
             unplaced[active, shapes] = remaining
             needed = (placed > 0) & self._uninitialized[columns]
@@ -119,22 +128,25 @@ class BatchEstimator:
 
     def _count_pods(self, nodes: Sequence[int]) -> Floats:
         """Return the number of pods: [removed, shapes]."""
-        counts = np.zeros((len(nodes), len(self._estimator.requests)))
-        for row, node in enumerate(nodes):
+        shapes = len(self._estimator.requests)
+        counts = []
+        for node in nodes:
+            of_node = [0.0] * shapes
             for shape, count in self._estimator.count_pods([node]).items():
-                counts[row, shape] = count
-        return counts
+                of_node[shape] = count
+            counts.append(of_node)
+        return np.array(counts, dtype=float).reshape((len(nodes), shapes))
 
     def _get_free(self, nodes: Sequence[int]) -> Floats:
-        """Return free resources without the removed node: [removed, columns, resources]."""
-        free = self._estimator.free[:, self._nodes].T
-        padding = np.full((1, free.shape[1]), -1.0)
-        copies = np.repeat(np.concatenate([free, padding])[None], len(nodes), axis=0)
+        """Return free resources without the removed node: [resources, removed × columns]."""
+        free = self._estimator.free[:, self._nodes]
+        padded = np.concatenate([free, np.full((len(free), 1), -1.0)], axis=1)
+        copies = np.repeat(padded[:, None], len(nodes), axis=1)  # [resources, removed, columns]
         own = self._nodes.searchsorted(nodes)
         for row, (node, column) in enumerate(zip(nodes, own.tolist(), strict=True)):
             if column < len(self._nodes) and self._nodes[column] == node:
-                copies[row, column] = -1.0
-        return copies
+                copies[:, row, column] = -1.0
+        return copies.reshape((len(free), len(nodes) * padded.shape[1]))
 
     def _order_shapes(self, counts: Floats) -> Ints:
         """Return shapes, largest share of the total requests first: [removed, shapes]."""

@@ -37,15 +37,20 @@ class PodValues:
             float(values[key] @ self._get_requests(index)) if key in values else 0.0
             for index, key in enumerate(states)
         ]
+        self._node_values: dict[int, float] = {}
 
     def get_waste(self, candidate: Candidate) -> float:
         """Return an upper bound of what replacing a node can save, in USD per hour."""
         return candidate.cost - self.get_node_value(self._simulation.node_indexes[candidate.name])
 
     def get_node_value(self, node: int) -> float:
-        """Return the value of a node's pods in USD per hour."""
-        pods_by_class = self._simulation.pods_by_node.get(node, {})
-        return sum(self._class_values[index] * len(pods) for index, pods in pods_by_class.items())
+        """Return the value of a node's pods in USD per hour; cached."""
+        value = self._node_values.get(node)
+        if value is None:
+            pods_by_class, values = self._simulation.pods_by_node.get(node, {}), self._class_values
+            value = sum([values[index] * len(pods) for index, pods in pods_by_class.items()])
+            self._node_values[node] = value
+        return value
 
     def _get_requests(self, index: int) -> Floats:
         return self._simulation.trial.placer.compile_class(self._simulation.trial.classes[index], 0).requests

@@ -8,6 +8,8 @@ Rows are instance types, columns are offerings (zone and capacity type)::
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Operator, Requirement
 from dovetail.model.kube.resources import CPU, MEMORY, NO_RESOURCES, Resources
+
+_MAX_MASKS: Final = 4096
+"""Requirements whose rows and columns are kept in a table."""
 
 
 class NodePoolTable:
@@ -53,6 +58,15 @@ class NodePoolTable:
         self._daemon_memory: Floats = np.zeros(len(self.rows))
         self._row_masks: dict[Requirement, Bools] = {}
         self._column_masks: dict[Requirement, Bools] = {}
+
+    def with_pool(self, pool: NodePool) -> "NodePoolTable":
+        """Return a copy for the current state of the NodePool, whose template is the same."""
+        for masks in (self._row_masks, self._column_masks):
+            if len(masks) > _MAX_MASKS:
+                masks.clear()
+        table = copy(self)
+        table.pool = pool
+        return table
 
     def _stack_columns(self, columns: Sequence[Floats]) -> Floats:
         return np.column_stack(columns) if columns else np.zeros((len(self.rows), 0))

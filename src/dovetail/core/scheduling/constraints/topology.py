@@ -189,8 +189,11 @@ class Topology:
 
     def rules_for(self, pod_class: PodClass, spec: PodSpec) -> list[TopologyRule]:
         """Return the topology rules of one spec of a class; creates new ones."""
-        self._work.charge(_count_rules(spec) * (1 + len(spec.affinity) // 8) // 4)
+        count = _count_rules(spec)
+        self._work.charge(count * (1 + len(spec.affinity) // 8) // 4)
         self._add_pending(pod_class.namespace, pod_class.labels)
+        if not count:
+            return []
         key = _rules_key(pod_class, spec)
         rules = self._class_rules.get(key)
         if rules is None:

@@ -1,16 +1,9 @@
 """Running pods: what they count for in topology, and their ports and volumes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE, ClaimStateSpace
-from dovetail.core.scheduling.constraints.topology import (
-    EVERY_NODE,
-    NodeFilter,
-    Topology,
-    TopologyGroup,
-    TopologyRule,
-)
+from dovetail.core.scheduling.constraints.topology import EVERY_NODE, NodeFilter, Topology
 from dovetail.core.scheduling.placement.nodes import NodeArrays
 from dovetail.core.scheduling.pods.node_pods import get_node_pods
 from dovetail.core.scheduling.pods.volumes import VolumeResolver
@@ -18,7 +11,7 @@ from dovetail.core.scheduling.work import WorkCounter
 from dovetail.model.kube.pod import HostPort
 from dovetail.model.kube.pod_groups import EquivalenceKey
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.kube.taints import Taint, find_untolerated_taint
+from dovetail.model.kube.taints import find_untolerated_taint
 from dovetail.model.node import Node
 
 RunningPods = dict[EquivalenceKey, dict[str, int]]
@@ -113,59 +106,63 @@ def _has_value(space: ClaimStateSpace, state: int, key: str, value: str, work: W
     return space.add_requirement(state, Requirement.one_of(key, value)) != INFEASIBLE
 
 
-class _NodeTopology(NamedTuple):
-    """A node as topology groups count it."""
-
-    node_index: int | None
-    """None: the node is deleting. Its pods count, but it takes none."""
-    labels: Requirements
-    taints: tuple[Taint, ...]
-
-
 def count_running_pods(
     running: RunningPods, topology: Topology, nodes: Iterable[Node], index_by_name: Mapping[str, int]
 ) -> None:
     """Count running pods in all groups that select them, on their nodes.
 
-    ``index_by_name`` maps the name of a node to its index in NodeArrays.
+    ``index_by_name`` maps the name of a node to its index in NodeArrays. A deleting node has
+    none: its pods count, but it takes none.
     """
-    node_topologies: dict[str, _NodeTopology] = {}
-    by_name = {node.name: node for node in nodes}
+    domains = _Domains(nodes)
     for key, counts_by_node in running.items():
         groups = topology.groups_selecting(key.namespace, key.labels)
-        rules = topology.anti_affinity_rules(key.namespace, key.spec)
-        if not groups and not rules:
-            continue
+        rules = topology.anti_affinity_rules(key.namespace, key.spec) if key.spec.anti_affinity else ()
+        for group in groups:
+            if group.is_hostname:
+                for name, count in counts_by_node.items():
+                    if name in index_by_name:
+                        group.add_to_nodes(index_by_name[name], count)
+            else:
+                domains.add_counts(group.counts, counts_by_node, group.key, group.node_filter)
+        for rule in rules:
+            if rule.group.is_hostname:
+                for name, count in counts_by_node.items():
+                    if name in index_by_name:
+                        rule.add_owners_to_nodes(index_by_name[name], count)
+            else:
+                domains.add_counts(rule.owners, counts_by_node, rule.group.key, EVERY_NODE)
+
+
+class _Domains:
+    """Domains of nodes, each found once per topology key and node filter."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._domains: dict[tuple[str, int], dict[str, str | None]] = {}
+        """Topology key and id of a node filter → name of a node → domain; None: not counted."""
+
+    def add_counts(
+        self, totals: dict[str, int], counts_by_node: Mapping[str, int], key: str, node_filter: NodeFilter
+    ) -> None:
+        """Add the pods of nodes to the totals of their domains."""
+        domains = self._domains.setdefault((key, id(node_filter)), {})
         for name, count in counts_by_node.items():
-            if name not in node_topologies:
-                index, node = index_by_name.get(name), by_name[name]
-                node_topologies[name] = _NodeTopology(index, node.label_requirements, node.effective_taints())
-            for group in groups:
-                _count(group, node_topologies[name], count)
-            for rule in rules:
-                _count_owners(rule, node_topologies[name], count)
+            if name in domains:
+                domain = domains[name]
+            else:
+                domain = domains[name] = _find_domain(self._nodes[name], key, node_filter)
+            if domain is not None:
+                totals[domain] = totals.get(domain, 0) + count
 
 
-def _count(group: TopologyGroup, node_topology: _NodeTopology, count: int) -> None:
-    if group.is_hostname:
-        if node_topology.node_index is not None:
-            group.add_to_nodes(node_topology.node_index, count)
-    elif group.key in node_topology.labels and (
-        group.node_filter is EVERY_NODE
-        or group.node_filter.matches(node_topology.labels, node_topology.taints, new=False)
-    ):
-        domain = _domain(node_topology.labels, group.key)
-        group.counts[domain] = group.counts.get(domain, 0) + count
-
-
-def _count_owners(rule: TopologyRule, node_topology: _NodeTopology, count: int) -> None:
-    key = rule.group.key
-    if rule.group.is_hostname:
-        if node_topology.node_index is not None:
-            rule.add_owners_to_nodes(node_topology.node_index, count)
-    elif key in node_topology.labels:
-        domain = _domain(node_topology.labels, key)
-        rule.owners[domain] = rule.owners.get(domain, 0) + count
+def _find_domain(node: Node, key: str, node_filter: NodeFilter) -> str | None:
+    labels = node.label_requirements
+    if key not in labels:
+        return None
+    if node_filter is not EVERY_NODE and not node_filter.matches(labels, node.effective_taints(), new=False):
+        return None
+    return _domain(labels, key)
 
 
 def _domain(labels: Requirements, key: str) -> str:

@@ -22,6 +22,8 @@ class NodePods(msgspec.Struct, frozen=True):
 
     reschedulable: tuple[tuple[EquivalenceKey, tuple[Pod, ...]], ...]
     """Groups that need another node if this one is removed, unless something keeps them."""
+    keys: frozenset[EquivalenceKey]
+    """Equivalence keys of these groups."""
     has_do_not_disrupt: bool
     """A pod has the annotation do-not-disrupt, so that it may be kept."""
     running: tuple[tuple[EquivalenceKey, int], ...]
@@ -46,8 +48,10 @@ def _collect_pods(node: Node) -> NodePods:
     for group in groups:
         if not group.deleting:
             running[group.key] = running.get(group.key, 0) + len(group.pods)
+    reschedulable = tuple((group.key, group.pods) for group in groups if is_reschedulable(group.pods[0]))
     return NodePods(
-        reschedulable=tuple((group.key, group.pods) for group in groups if is_reschedulable(group.pods[0])),
+        reschedulable=reschedulable,
+        keys=frozenset(key for key, _ in reschedulable),
         has_do_not_disrupt=any(group.has_do_not_disrupt for group in groups),
         running=tuple(running.items()),
         anti_affinity_specs=tuple(group.key.spec for group in groups if group.key.spec.anti_affinity),

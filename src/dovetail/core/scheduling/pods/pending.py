@@ -113,7 +113,7 @@ def reschedulable_groups(
 
     def filter_node(node: Node) -> Sequence[tuple[EquivalenceKey, tuple[Pod, ...]]]:
         node_pods = get_node_pods(node)
-        if node_pods.has_do_not_disrupt or any([keeping.may_keep(key) for key, _ in node_pods.reschedulable]):
+        if node_pods.has_do_not_disrupt or keeping.may_keep_any(node_pods.keys):
             return [(group.key, pods) for group in node.pod_groups if (pods := filter_group(group))]
         return node_pods.reschedulable
 
@@ -128,21 +128,27 @@ class _KeepingBudgets:
         for namespace, selector, blocks_all_evictions in budgets:
             if selector is not None:
                 self._budgets.setdefault(namespace, []).append((selector, blocks_all_evictions))
-        self._results: dict[EquivalenceKey, bool] = {}
+        self._free_keys: set[EquivalenceKey] = set()
+        """Groups that no budget keeps."""
 
-    def may_keep(self, key: EquivalenceKey) -> bool:
+    def may_keep_any(self, keys: frozenset[EquivalenceKey]) -> bool:
+        """Return True if budgets may keep pods of one of these groups."""
+        if keys <= self._free_keys:
+            return False
+        if len(self._free_keys) >= _MAX_KEYS:
+            self._free_keys.clear()
+        free_keys = {key for key in keys if not self._may_keep(key)}
+        self._free_keys |= free_keys
+        return len(free_keys) < len(keys)
+
+    def _may_keep(self, key: EquivalenceKey) -> bool:
         """Return True if several budgets select a group's pods, or one that blocks all evictions."""
-        result = self._results.get(key)
-        if result is None:
-            if len(self._results) >= _MAX_KEYS:
-                self._results.clear()
-            selecting = [
-                blocks_all_evictions
-                for selector, blocks_all_evictions in self._budgets.get(key.namespace, ())
-                if selector.matches(key.labels)
-            ]
-            result = self._results[key] = len(selecting) > 1 or any(selecting)
-        return result
+        selecting = [
+            blocks_all_evictions
+            for selector, blocks_all_evictions in self._budgets.get(key.namespace, ())
+            if selector.matches(key.labels)
+        ]
+        return len(selecting) > 1 or any(selecting)
 
 
 @lru_cache(maxsize=_MAX_BUDGET_SETS)
