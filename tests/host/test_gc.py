@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 
@@ -130,3 +131,26 @@ def test_short_pauses_collect_neither_all_objects_nor_those_that_existed() -> No
     assert remaining == 0
     assert gc.get_threshold() == thresholds
     assert gc.get_freeze_count() == 0
+
+
+@needs_glibc
+@pytest.mark.parametrize("allocator", ["pymalloc", "malloc"])
+def test_allocated_memory_is_counted_with_either_allocator(allocator: str) -> None:
+    program = """
+from dovetail.host.gc import count_allocated
+
+before = count_allocated()
+kept = [str(number) for number in range(100_000)]
+print(before, count_allocated())
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONMALLOC": allocator},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    before, after = map(int, result.stdout.split())
+    assert before > 0
+    assert after >= before + 90_000

@@ -85,22 +85,53 @@ def trim_heap() -> None:
         trim(0)
 
 
+class _HeapInfo(ctypes.Structure):
+    """``struct mallinfo2`` of glibc."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks"),
+            *("fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def get_heap_bytes() -> int:
+    """Return the bytes in use of the C library's heap; 0 without glibc."""
+    library = ctypes.CDLL(None)
+    get_info = getattr(library, "mallinfo2", None)
+    if get_info is None:
+        return 0
+    get_info.restype = _HeapInfo
+    info = get_info()
+    return int(info.uordblks + info.hblkhd)
+
+
+def count_allocated() -> int:
+    """Return the blocks of Python's allocator, or bytes if the C library is the allocator.
+
+    ``PYTHONMALLOC=malloc`` selects the latter.
+    """
+    return sys.getallocatedblocks() or get_heap_bytes()
+
+
 class FreedMemory:
     """Returns freed memory to the operating system, whenever ``release`` is called.
 
     A full collection stops everything else: it runs only after many objects were freed.
     """
 
-    def __init__(self, count_blocks: Callable[[], int] = sys.getallocatedblocks) -> None:
-        self._count_blocks = count_blocks
-        self._most_blocks = 0
-        """Allocated blocks, the most since the last full collection."""
+    def __init__(self, count: Callable[[], int] = count_allocated) -> None:
+        self._count = count
+        self._most = 0
+        """Most that was allocated since the last full collection."""
 
     def release(self) -> None:
-        blocks = self._count_blocks()
-        self._most_blocks = max(self._most_blocks, blocks)
-        if blocks > self._most_blocks * (1 - _FREED_SHARE):
+        allocated = self._count()
+        self._most = max(self._most, allocated)
+        if allocated > self._most * (1 - _FREED_SHARE):
             trim_heap()
         else:
             release_memory()
-            self._most_blocks = blocks
+            self._most = allocated

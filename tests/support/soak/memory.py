@@ -1,6 +1,5 @@
 """Memory of a soak: what is allocated, and whether it grows."""
 
-import ctypes
 import gc
 import resource
 import sys
@@ -8,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
+
+from dovetail.host.gc import get_heap_bytes
 
 MAX_GROWTH: Mapping[str, float] = {"objects": 1.10, "blocks": 1.10, "heap_mib": 1.10, "rss_mib": 1.25}
 """Least amount in the last third of the days, relative to the first third.
@@ -33,18 +34,6 @@ class MemorySample(msgspec.Struct, frozen=True, kw_only=True):
     rss_mib: float
 
 
-class _HeapInfo(ctypes.Structure):
-    """``struct mallinfo2`` of glibc."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks"),
-            *("fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    )
-
-
 def sample_memory(day: float) -> MemorySample:
     """Measure after a full collection."""
     gc.collect()
@@ -54,16 +43,9 @@ def sample_memory(day: float) -> MemorySample:
         day=round(day, 2),
         objects=len(gc.get_objects()),
         blocks=sys.getallocatedblocks(),
-        heap_mib=round(_get_heap_bytes() / 2**20, 2),
+        heap_mib=round(get_heap_bytes() / 2**20, 2),
         rss_mib=round(pages * resource.getpagesize() / 2**20, 1),
     )
-
-
-def _get_heap_bytes() -> int:
-    library = ctypes.CDLL(None)
-    library.mallinfo2.restype = _HeapInfo
-    info = library.mallinfo2()
-    return int(info.uordblks + info.hblkhd)
 
 
 def measure_growth(samples: Sequence[MemorySample], duration: timedelta) -> dict[str, float]:
