@@ -183,6 +183,16 @@ def test_pending_pods_get_nodes_before_consolidation() -> None:
     assert sum(len(node.pods) for node in copy.nodes) == 3
 
 
+def test_a_node_that_is_being_deleted_ends_and_its_pods_move() -> None:
+    snapshot = an_idle_cluster()
+    deleting = replace(snapshot.nodes[0], deleting=True)
+
+    copy = copy_of(replace(snapshot, nodes=(deleting, *snapshot.nodes[1:])))
+
+    assert [node.name for node in copy.nodes] == ["node-1", "node-2"]
+    assert moving_pods(copy.nodes) == moving_pods(snapshot.nodes)
+
+
 # --- Agreement with the controllers ------------------------------------------------------------
 
 MARGIN_OF_ONE = 0.05

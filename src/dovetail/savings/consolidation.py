@@ -167,7 +167,7 @@ class FleetCopy:
         """Place pending pods, and pods of nodes that are being deleted; these nodes end."""
         plan = solve(snapshot, self._settings)
         for node in snapshot.nodes:
-            if node.deleting and node.name in self._managed:
+            if node.deleting:
                 self._remove(node.name)
         self._place(plan.existing)
         for planned in plan.nodes:
@@ -181,7 +181,8 @@ class FleetCopy:
             self._launch(planned)
 
     def _remove(self, name: str) -> None:
-        del self._nodes[name], self._managed[name]
+        del self._nodes[name]
+        self._managed.pop(name, None)
         self._launched.pop(name, None)
         self._results.pop(name, None)
 
