@@ -14,10 +14,11 @@ import click
 import msgspec
 import yaml
 
-from dovetail.cli.dashboard.serving import PORT, serving, simulation_source
+from dovetail.cli.dashboard.serving import serving, simulation_source
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.options.burstable import burstable_option
 from dovetail.cli.options.catalog import prices_in
+from dovetail.cli.options.dashboard_port import PORT
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.options.feature_gates import GATES_HELP, strict_gates
 from dovetail.cli.options.node_cost import node_cost_options

@@ -6,8 +6,9 @@ from typing import Any
 import click
 import msgspec
 
-from dovetail.cli.dashboard.serving import PORT, serving
+from dovetail.cli.dashboard.serving import serving
 from dovetail.cli.options.cluster_source import ClusterSource, cluster_options
+from dovetail.cli.options.dashboard_port import PORT
 from dovetail.cli.options.view_source import open_source
 from dovetail.cli.output.console import progress, write, write_note
 from dovetail.cli.signals import stop_event

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import click
 import msgspec
 
 from dovetail.dashboard.server import DashboardServer
@@ -17,7 +16,6 @@ from dovetail.ports.api_resources import EVENTS
 if TYPE_CHECKING:
     from dovetail.simulator.cluster import SimulatedCluster
 
-PORT: Final = click.IntRange(0, 65535)
 _SIMULATION_INTERVAL: Final = timedelta(seconds=0.5)
 """Real time between two documents: a simulation may be faster than real time."""
 

@@ -10,9 +10,9 @@ import msgspec
 from click.shell_completion import CompletionItem
 from rich.text import Text
 
-from dovetail.cli.dashboard.serving import PORT
 from dovetail.cli.files import STDIN, SUFFIXES, Source, read_bytes
 from dovetail.cli.options.burstable import burstable_option
+from dovetail.cli.options.dashboard_port import PORT
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import (
