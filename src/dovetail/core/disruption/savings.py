@@ -130,8 +130,11 @@ def realized_amount(record: SavingsRecord, now: datetime) -> float:
     """Return USD saved so far; negative while old and new nodes run side by side."""
     if is_failed(record) or not _is_priced(record):
         return 0.0
-    end = _get_end(record, now)
-    saved = sum(node.cost * _hours(node.gone_at, min(end, node.until or end)) for node in _get_gone(record))
+    return _sum_realized(record, _get_gone(record), _get_end(record, now))
+
+
+def _sum_realized(record: SavingsRecord, gone: list[RemovedNode], end: datetime) -> float:
+    saved = sum(node.cost * _hours(node.gone_at, min(end, node.until or end)) for node in gone)
     spent = sum(
         node.cost * _hours(node.launched_at, min(end, node.gone_at or end))
         for node in record.added
@@ -150,11 +153,11 @@ def realized_rate(record: SavingsRecord, now: datetime) -> float:
 
 def expected_amount(record: SavingsRecord, now: datetime) -> float:
     """Return USD that would be saved as expected since each node went."""
-    if not _is_priced(record):
-        return 0.0
+    return _sum_expected(record, _get_gone(record), _get_end(record, now)) if _is_priced(record) else 0.0
+
+
+def _sum_expected(record: SavingsRecord, gone: list[RemovedNode], end: datetime) -> float:
     total = sum(node.cost for node in record.removed)
-    end = _get_end(record, now)
-    gone = _get_gone(record)
     if not total:
         return sum(record.expected * _hours(node.gone_at, end) for node in gone) / len(record.removed)
     shares = (node.cost / total * _hours(node.gone_at, min(end, node.until or end)) for node in gone)
@@ -197,11 +200,15 @@ def sum_by_reason(ledger: SavingsLedger, now: datetime) -> dict[str, ReasonTotal
 
 def _add_to_totals(totals: Mapping[str, ReasonTotals], record: SavingsRecord, now: datetime) -> ReasonTotals:
     before = totals.get(record.reason, ReasonTotals())
+    expected = realized = 0.0
+    if _is_priced(record):
+        gone, end = _get_gone(record), _get_end(record, now)
+        expected, realized = _sum_expected(record, gone, end), _sum_realized(record, gone, end)
     return ReasonTotals(
         decisions=before.decisions + 1,
         nodes=before.nodes + sum(1 for node in record.removed if not node.kept),
-        expected=before.expected + expected_amount(record, now),
-        realized=before.realized + realized_amount(record, now),
+        expected=before.expected + expected,
+        realized=before.realized + realized,
     )
 
 
