@@ -150,6 +150,15 @@ def test_an_empty_file_is_named(tmp_path: Path) -> None:
     assert errors_in(tmp_path / "t") == ["T the trace is empty"]
 
 
+def test_a_file_that_ends_within_its_first_frame_is_truncated_and_not_empty(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with TraceWriter(path, HEADER) as writer:
+        writer.write(Template(t=0, id="a", template={"spec": {}}))
+    path.write_bytes(path.read_bytes()[:20])
+
+    assert errors_in(path) == ["T the trace is truncated: no line is complete"]
+
+
 def test_a_trace_with_only_a_header_is_named(tmp_path: Path) -> None:
     assert errors_in(write(tmp_path / "t")) == ["T the trace has a header and no events"]
 

@@ -149,11 +149,10 @@ class _Player:
             seed=options.seed,
         )
 
-    def _note_policy(self) -> Iterator[str]:
-        failures = self._cluster.metrics.total(CONSOLIDATION_POLICY_FAILURES.name)
+    def _note_policy(self, failures: int) -> Iterator[str]:
         if failures:
             name = self._options.policy.name
-            yield f"Policy {name!r} failed {failures:.0f} time(s); every move was taken then."
+            yield f"Policy {name!r} failed {failures} time(s); every move was taken then."
 
     def _report(self, observer: Observer, cost: float, intervals: tuple[float, ...]) -> Replay:
         days = self._seconds / _DAY
@@ -162,6 +161,7 @@ class _Player:
         nodes = observer.nodes.values()
         launched = [node for node in nodes if node.created is not None]
         killed = sum(workload.killed for workload in observer.workloads.values())
+        failures = int(self._cluster.metrics.total(CONSOLIDATION_POLICY_FAILURES.name))
         return Replay(
             trace=self._options.name,
             cluster=self._trace.header.cluster,
@@ -186,10 +186,11 @@ class _Player:
             workloads=tuple(_find_evicted(observer)),
             intervals=self._split(observer, intervals),
             samples=thin_samples(observer.samples),
-            notes=(*self._trace.notes, *self._start.notes, *self._demand.notes, *self._note_policy()),
+            notes=(*self._trace.notes, *self._start.notes, *self._demand.notes, *self._note_policy(failures)),
             assumptions=(*self._trace.header.assumptions, *self._list_assumptions()),
             seed=self._options.seed,
             prices=self._options.source_of_prices,
+            policy_failures=failures,
         )
 
     def _split(self, observer: Observer, costs: tuple[float, ...]) -> tuple[Interval, ...]:

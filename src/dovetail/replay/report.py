@@ -80,6 +80,8 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     prices: str
     """Source of the prices, as a sentence."""
+    policy_failures: int = 0
+    """Offers to which the plug-in gave no valid answer in time; then every move was taken."""
 
 
 def measure_waits(waits: Sequence[float]) -> WaitingTime:

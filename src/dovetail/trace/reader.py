@@ -81,7 +81,10 @@ class TraceReader:
     def _read_header(self) -> Header:
         line = next(self._lines, b"")
         if not line:
-            raise self._fail(0, "the trace is empty")
+            is_empty = not self._file.tell()
+            raise self._fail(
+                0, "the trace is empty" if is_empty else "the trace is truncated: no line is complete"
+            )
         try:
             begin = msgspec.json.decode(line)
         except msgspec.MsgspecError:

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import signal
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -54,6 +57,29 @@ def test_a_sweep_marks_the_front_chooses_and_is_resumed_from_its_results(tmp_pat
     assert "http" not in page
     assert [row["current"] for row in rows].count("true") == 1
     assert [float(row["cost"]) for row in rows] == sorted(float(row["cost"]) for row in rows)
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_ends_its_workers_and_is_continued(tmp_path: Path) -> None:
+    write_day(tmp_path)
+    results = tmp_path / "results.jsonl"
+    arguments = ["sweep", str(tmp_path / "day.trace"), "--results", str(results), "--workers", "2"]
+    vary = ["--vary", "consolidateAfter=10s,30s,1m,2m,3m,4m,5m,6m,7m,Never"]
+    command = [sys.executable, "-m", "dovetail", *arguments, *vary]
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "1/11" in running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        # Ends with the last process that holds the pipe: no worker is left.
+        _, stderr = running.communicate(timeout=60)
+    continued = CliRunner().invoke(cli, [*arguments, *vary, "-o", "json"])
+
+    assert running.returncode == 130
+    assert "of 11 results are in" in stderr
+    assert "the same command continues" in stderr
+    assert "of 11 results are in" in continued.stderr
+    assert len(json.loads(continued.stdout)["points"]) == 11
 
 
 def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Path) -> None:

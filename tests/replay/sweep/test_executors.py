@@ -17,13 +17,14 @@ from dovetail.replay.sweep.results import ResultFile, hash_point, hash_sweep
 from dovetail.replay.sweep.worker import Outcome, Point, SweepInput, Worker
 from dovetail.trace.model import Scale, Set
 from tests.replay.traces import deployment, options, write_trace
+from tests.support.plugins import install_plugin
 
 
-def an_input(folder: Path) -> SweepInput:
+def an_input(folder: Path, replicas: int = 4) -> SweepInput:
     path = write_trace(
         folder / "day.trace",
         Set(t=0, object=deployment("web", 8)),
-        Scale(t=60, kind="Deployment", namespace="shop", name="web", replicas=4),
+        Scale(t=60, kind="Deployment", namespace="shop", name="web", replicas=replicas),
         seconds=1200,
     )
     return SweepInput(trace=str(path), options=options())
@@ -74,6 +75,20 @@ def test_settings_that_cannot_be_replayed_are_an_outcome_of_their_own(tmp_path: 
 
     assert isinstance(outcome, str)
     assert "no region 'mars-1'" in outcome
+
+
+def test_a_policy_that_fails_is_not_compared_with_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "class Plugin:\n    def __call__(self, offer):\n        return 1 / 0\n"
+    install_plugin(tmp_path, monkeypatch, "broken", source)
+    (point,) = points("1m")
+
+    outcome = Worker(an_input(tmp_path, replicas=5)).run(msgspec.structs.replace(point, policy="broken"))
+
+    assert isinstance(outcome, str)
+    assert "policy 'broken' failed " in outcome
+    assert "see dovetail replay --policy broken" in outcome
 
 
 OUTCOME = Outcome(

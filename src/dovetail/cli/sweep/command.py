@@ -115,14 +115,20 @@ def _run(
         if len(missing) < len(set(keys)):
             write_note(f"{len(set(keys)) - len(missing):,} of {len(set(keys)):,} results are in {path}")
         todo = list(missing.items())
-        with _show_progress(len(todo)) as report, closing(_execute(shared, todo, given)) as finished:
-            for number, outcome in finished:
-                key, point = todo[number]
-                if isinstance(outcome, str):
-                    failed[key] = outcome
-                else:
-                    results.add(key, point, outcome)
-                report(point, outcome)
+        try:
+            with _show_progress(len(todo)) as report, closing(_execute(shared, todo, given)) as finished:
+                for number, outcome in finished:
+                    key, point = todo[number]
+                    if isinstance(outcome, str):
+                        failed[key] = outcome
+                    else:
+                        results.add(key, point, outcome)
+                    report(point, outcome)
+        except KeyboardInterrupt:
+            done = sum(key in results.outcomes for key in set(keys))
+            count = f"{done:,} of {len(set(keys)):,} results"
+            write_note(f"Interrupted: {count} are in {path}; the same command continues")
+            raise
         return [
             (point, failed[key] if key in failed else results.outcomes[key])
             for key, point in zip(keys, points, strict=True)

@@ -71,9 +71,15 @@ class Worker:
                     manifests=manifests,
                     policy=policy,
                 )
-                return summarize(replay_trace(trace, options))
+                replay = replay_trace(trace, options)
         except DovetailError as error:
             return str(error)
+        if replay.policy_failures:
+            return (
+                f"policy {point.policy!r} failed {replay.policy_failures} time(s), and the built-in policy "
+                f"chose then; see dovetail replay --policy {point.policy}"
+            )
+        return summarize(replay)
 
 
 def summarize(replay: Replay) -> Outcome:
