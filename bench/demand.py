@@ -41,10 +41,14 @@ CORES_PER_TASK = 4
 """A job of more cores is several tasks: nodes of the benchmark have 4 to 16."""
 
 
-def build_trace(name: str, seed: int) -> Trace:
+Generate = Callable[[random.Random], Iterator[Event]]
+"""Yields the demand of a day, in any order."""
+
+
+def build_trace(name: str, generate: Generate, seed: int) -> Trace:
     """Return a day of demand."""
     rng = random.Random(f"{name}/{seed}")
-    events = sorted(TRACES[name](rng), key=lambda event: event.t)
+    events = sorted(generate(rng), key=lambda event: event.t)
     header = Header(written_by="bench.policies", start=START, region="us-east-1", cluster=name)
     pools = (Set(t=0, object=_node_class()), Set(t=0, object=_nodepool()))
     return Trace(header=header, events=(*pools, *events), seconds=DAY)
@@ -81,7 +85,7 @@ def _batch(rng: random.Random, jobs: int = 240) -> Iterator[Event]:
             id=f"cores-{cores}",
             namespace="bench",
             workload=f"cores-{cores}",
-            template=_template(f"cores-{cores}", 900 * cores, 1800 * cores),
+            template=make_template(f"cores-{cores}", 900 * cores, 1800 * cores),
         )
     for _ in range(jobs):
         size = _draw_size(rng)
@@ -124,11 +128,7 @@ def _mixed(rng: random.Random) -> Iterator[Event]:
     yield from _batch(rng, jobs=120)
 
 
-TRACES: dict[str, Callable[[random.Random], Iterator[Event]]] = {
-    "services": _services,
-    "batch": _batch,
-    "mixed": _mixed,
-}
+GENERATED: dict[str, Generate] = {"services": _services, "batch": _batch, "mixed": _mixed}
 
 
 def _node_class() -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _nodepool() -> dict[str, Any]:
     }
 
 
-def _template(app: str, cpu: int, memory: int) -> dict[str, Any]:
+def make_template(app: str, cpu: int, memory: int) -> dict[str, Any]:
     """Return a pod template; ``cpu`` in millicores, ``memory`` in MiB."""
     requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
     container = {"name": "main", "image": "main", "resources": {"requests": requests}}
@@ -185,6 +185,6 @@ def _deployment(name: str, replicas: int, cpu: int, memory: int) -> dict[str, An
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
-            "template": _template(name, cpu, memory),
+            "template": make_template(name, cpu, memory),
         },
     }

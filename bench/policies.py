@@ -13,13 +13,16 @@ from typing import Any
 
 import msgspec
 
-from bench.demand import TRACES, build_trace
+from bench.demand import GENERATED, build_trace
+from bench.gaia import generate_gaia
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model.settings import ConsolidationSettings, ControllerSettings, Packing, SchedulingSettings
 from dovetail.policies.process import open_policy
 from dovetail.replay.play import ReplayOptions, replay_trace
 
 SEED = 1
+TRACES = {**GENERATED, "gaia": generate_gaia}
+"""``gaia`` is recorded, and downloaded."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -35,9 +38,10 @@ CASES = {
     # Nodes for new pods are chosen as in Karpenter, too: the fewest, not the cheapest.
     "karpenter, its packing": Case("karpenter", SchedulingSettings(packing=Packing.FEWEST)),
     "dovetail": Case(),
-    "dovetail, 0.01 USD per pod": Case(consolidation=ConsolidationSettings(min_saving_per_pod=0.01)),
-    "dovetail, 0.02 USD per pod": Case(consolidation=ConsolidationSettings(min_saving_per_pod=0.02)),
-    "payback": Case("payback"),
+    "dovetail, any saving": Case(
+        consolidation=ConsolidationSettings(min_saving_per_pod=0.0, min_saving_share=0.0)
+    ),
+    "payback, any saving": Case("payback", consolidation=ConsolidationSettings(min_saving_share=0.0)),
 }
 """The first is the reference of the table."""
 
@@ -64,7 +68,7 @@ def _play(trace: str, name: str, seed: int) -> dict[str, Any]:
     started = time.process_time()
     with open_policy(case.policy) as policy:
         replay = replay_trace(
-            build_trace(trace, seed),
+            build_trace(trace, TRACES[trace], seed),
             ReplayOptions(
                 catalog=bundled_catalog(),
                 prices=bundled_prices(),

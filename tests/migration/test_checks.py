@@ -317,7 +317,7 @@ def test_only_differences_that_affect_objects_are_shown() -> None:
 
     assert not [item for item in plain.items if "equal weight" in item.about]
     assert find(grown, Level.NOTE, "NodePools of equal weight")
-    assert find(grown, Level.NOTE, "consolidationMinSavingPerPod")
+    assert find(grown, Level.NOTE, "consolidationMinSavingShare")
 
 
 def test_commands_use_the_names_of_the_cluster() -> None:

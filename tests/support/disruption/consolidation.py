@@ -18,7 +18,7 @@ from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.kube.pod import Pod, PodSpec
+from dovetail.model.kube.pod import OwnerReference, Pod, PodSpec
 from dovetail.model.kube.resources import sum_resources
 from dovetail.model.node import Node, NodeObject
 from dovetail.model.plan import Plan
@@ -40,6 +40,9 @@ attack = settings(
 """Settings of property tests: quick and repeatable, or ``DOVETAIL_ATTACK`` other examples."""
 
 
+OWNER = OwnerReference("apps/v1", "ReplicaSet", "web", "uid-web")
+
+
 def a_pool_node(
     name: str,
     instance_type: InstanceType,
@@ -50,14 +53,17 @@ def a_pool_node(
     pool: str = "default",
     **more: Any,
 ) -> Node:
-    """Return a node of an instance type of its NodePool."""
+    """Return a node of an instance type of its NodePool.
+
+    Pods without an owner get a ReplicaSet: bare pods move for a higher saving only.
+    """
     node = a_node(
         name,
         pool=pool,
         zone=zone,
         capacity_type=capacity_type,
         labels={label_keys.INSTANCE_TYPE: instance_type.name},
-        pods=pods,
+        pods=[pod if pod.owner is not None else replace(pod, owner=OWNER) for pod in pods],
         **more,
     )
     return replace(node, capacity=instance_type.capacity, allocatable=instance_type.allocatable)

@@ -47,6 +47,7 @@ _SETTINGS: Final[Mapping[str, tuple[click.ParamType[Any], Callable[[Any], Any], 
     "fewer-nodes-tolerance": (TOLERANCE, float, _in_scheduling("fewer_nodes_tolerance")),
     "consolidation-min-saving": (click.FloatRange(0), float, _in_consolidation("min_saving")),
     "consolidation-min-saving-per-pod": (click.FloatRange(0), float, _in_consolidation("min_saving_per_pod")),
+    "consolidation-min-saving-share": (click.FloatRange(0, 10), float, _in_consolidation("min_saving_share")),
     "balanced-threshold": (click.FloatRange(0, min_open=True), float, _in_consolidation("balanced_k")),
     "spot-to-spot-types": (click.IntRange(1), int, _in_consolidation("min_spot_types")),
     "burstable": (

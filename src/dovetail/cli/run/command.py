@@ -180,6 +180,7 @@ def _operator_settings(options: RunOptions, policy: Policy) -> OperatorSettings:
             balanced_k=options.balanced_threshold,
             min_saving=options.consolidation_min_saving,
             min_saving_per_pod=options.consolidation_min_saving_per_pod,
+            min_saving_share=options.consolidation_min_saving_share,
         ),
         policy=policy,
         leader_election=_leader_election(options),

@@ -61,6 +61,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     fewer_nodes_tolerance: float
     consolidation_min_saving: float
     consolidation_min_saving_per_pod: float
+    consolidation_min_saving_share: float
     balanced_threshold: float
     spot_to_spot_types: int
     policy: str
@@ -182,6 +183,12 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
         click.FloatRange(0),
         _CONSOLIDATION.min_saving_per_pod,
         "Minimum saving per pod that moves, USD per hour.",
+    ),
+    _value(
+        "--consolidation-min-saving-share",
+        click.FloatRange(0, 10),
+        _CONSOLIDATION.min_saving_share,
+        "Minimum saving as a share of what the pods that move cost; 0: any, as Karpenter.",
     ),
     _value(
         "--balanced-threshold",

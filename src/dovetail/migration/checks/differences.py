@@ -46,9 +46,11 @@ def _consolidation(facts: MigrationFacts) -> Iterator[Item]:
         and pool.disruption.consolidate_after is not None
     ]
     if pools:
-        saving = ConsolidationSettings().min_saving_per_pod
+        share = ConsolidationSettings().min_saving_share
         text = f"{join_names(pools)}: several nodes are replaced together, and a command must save at least "
-        text += f"${saving:g} per hour and moved pod; settings.consolidationMinSavingPerPod=0 as in Karpenter"
+        text += (
+            f"{share:.0%} of what the moved pods cost; settings.consolidationMinSavingShare=0 as in Karpenter"
+        )
         yield _item(Level.NOTE, "consolidation", text)
 
 

@@ -28,6 +28,7 @@ choices = st.builds(
     min_spot_types=st.sampled_from([2, 15]),
     max_replacements=st.sampled_from([None, 1]),
     min_saving_per_pod=st.sampled_from([0.0, 0.0005, 0.02]),
+    min_saving_share=st.sampled_from([0.0, 0.35]),
 )
 rooms = st.integers(0, 4)
 

@@ -17,6 +17,7 @@ from dovetail.core.disruption.candidates import Blocker, Candidate
 from dovetail.core.disruption.command import Command, KeepReason
 from dovetail.core.disruption.consolidation.balanced import PoolTotals, compute_pool_totals
 from dovetail.core.disruption.consolidation.evaluator import ConsolidationEvaluator, Evaluation
+from dovetail.core.disruption.consolidation.eviction_price import EvictionPrices
 from dovetail.core.disruption.consolidation.fleet_replacement import FleetReplacementSearch
 from dovetail.core.disruption.consolidation.multi_node import MultiNodeSearch
 from dovetail.core.disruption.consolidation.pod_values import PodValues
@@ -84,7 +85,7 @@ class _PassPlanner:
         simulation = SchedulingSimulation(self._context, self._scheduling)
         candidates, deleting = split_deleting(simulation)
         pod_values = PodValues(simulation)
-        first = self._create_pass(simulation, candidates)
+        first = self._create_pass(simulation, candidates, pod_values)
         first.select_single_nodes()
         first.select_sets(MultiNodeSearch(first.evaluator, simulation, pod_values))
         steps = FleetReplacementSearch(first.evaluator, simulation, pod_values)
@@ -101,11 +102,18 @@ class _PassPlanner:
         self,
         simulation: SchedulingSimulation,
         candidates: Sequence[Candidate],
+        pod_values: PodValues,
         *,
         allow_existing_types: bool = False,
     ) -> "_ConsolidationPass":
+        share = self._settings.min_saving_share
+        prices = EvictionPrices(pod_values, share, self._context.snapshot.now) if share > 0 else None
         evaluator = ConsolidationEvaluator(
-            simulation, self._settings, self._totals, allow_existing_types=allow_existing_types
+            simulation,
+            self._settings,
+            self._totals,
+            eviction_prices=prices,
+            allow_existing_types=allow_existing_types,
         )
         return _ConsolidationPass(
             evaluator, candidates, simulation.disruption_costs, self._allowed_disruptions, self._deferral
@@ -114,7 +122,7 @@ class _PassPlanner:
     def _replace_fleet(self, candidates: Sequence[Candidate], pod_values: PodValues) -> "_ConsolidationPass":
         """Return a pass of fleet replacements alone, in the cluster as it is now."""
         simulation = SchedulingSimulation(self._context, self._scheduling)
-        fleet = self._create_pass(simulation, candidates, allow_existing_types=True)
+        fleet = self._create_pass(simulation, candidates, pod_values, allow_existing_types=True)
         fleet.select_sets(FleetReplacementSearch(fleet.evaluator, simulation, pod_values))
         return fleet
 

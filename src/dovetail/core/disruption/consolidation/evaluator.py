@@ -10,6 +10,7 @@ from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.consolidation.balanced import PoolTotals, meets_balanced_policy
 from dovetail.core.disruption.consolidation.batch_estimate import BatchEstimator
 from dovetail.core.disruption.consolidation.estimate import INFINITE_PRICE, Estimate, Estimator
+from dovetail.core.disruption.consolidation.eviction_price import EvictionPrices
 from dovetail.core.disruption.consolidation.replacement_price import (
     SPOT_TO_SPOT_DISABLED,
     OfferingPriceCache,
@@ -50,9 +51,11 @@ class ConsolidationEvaluator:
         settings: ConsolidationSettings,
         totals: Mapping[str, PoolTotals],
         *,
+        eviction_prices: EvictionPrices | None = None,
         allow_existing_types: bool = False,
     ) -> None:
         """With ``allow_existing_types``, several replacements may have types of removed nodes."""
+        self._eviction_prices = eviction_prices
         self._simulation = simulation
         self._allow_existing_types = allow_existing_types
         self._settings = settings
@@ -287,6 +290,11 @@ class ConsolidationEvaluator:
         price_saving = price - sum(node.price for node in replacements) - added_surplus
         return self._check_thresholds(candidates, price_saving, Evaluation(saving))
 
+    def get_eviction_price(self, nodes: Iterable[Candidate]) -> float:
+        """Return what the removal of nodes must save for their pods, in USD per hour."""
+        prices = self._eviction_prices
+        return sum(map(prices.get_price, nodes)) if prices is not None else 0.0
+
     def _check_thresholds(
         self, nodes: Sequence[Candidate], price_saving: float, result: Evaluation
     ) -> Evaluation:
@@ -299,7 +307,9 @@ class ConsolidationEvaluator:
         settings = self._settings
         if saving <= 0 and any(node.price > 0 for node in nodes):
             return Evaluation(code="not-cheaper", message="it would save nothing")
-        threshold = max(settings.min_saving, settings.min_saving_per_pod * disruption_cost)
+        threshold = max(
+            settings.min_saving, settings.min_saving_per_pod * disruption_cost, self.get_eviction_price(nodes)
+        )
         has_prices = all(node.price > 0 for node in nodes)
         # A node of unknown price costs something, so its removal saves something.
         if saving < threshold - _TOLERANCE and (has_prices or settings.min_saving > 0):

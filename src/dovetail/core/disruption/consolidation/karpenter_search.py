@@ -40,7 +40,11 @@ def search_like_karpenter(
     if not context.candidates:
         return ConsolidationResult()
     settings = replace(
-        settings or ConsolidationSettings(), min_saving=0.0, min_saving_per_pod=0.0, max_replacements=1
+        settings or ConsolidationSettings(),
+        min_saving=0.0,
+        min_saving_per_pod=0.0,
+        min_saving_share=0.0,
+        max_replacements=1,
     )
     simulation = SchedulingSimulation(context, scheduling)
     candidates, deleting = split_deleting(simulation)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.core.disruption.candidates import DisruptionClass, StateNode
-from dovetail.core.disruption.consolidation.fleet_replacement import is_young
+from dovetail.core.disruption.consolidation.eviction_price import get_age_in_days
 from dovetail.core.disruption.consolidation.policy_choice import consolidate_by_policy
 from dovetail.core.disruption.consolidation.validation import validate_commands
 from dovetail.core.disruption.context import DisruptionContext, get_unconsolidatable_reason
@@ -51,9 +51,9 @@ def decide(inputs: MethodInput) -> Decision:
 
 
 def get_time_state(context: DisruptionContext) -> Hashable:
-    """Return the nodes that are old enough for fleet replacement, and the protected pods."""
+    """Return the ages of nodes, on which fleets and thresholds depend, and the protected pods."""
     now = context.snapshot.now
-    old = frozenset(candidate.name for candidate in context.candidates if not is_young(candidate, now))
+    ages = frozenset((candidate.name, get_age_in_days(candidate, now)) for candidate in context.candidates)
     protected = frozenset(
         pod.key
         for node in context.snapshot.nodes
@@ -62,7 +62,7 @@ def get_time_state(context: DisruptionContext) -> Hashable:
         for pod in group.pods
         if now is not None and get_protection(pod, now).active
     )
-    return old, protected
+    return ages, protected
 
 
 CONSOLIDATION: Final = Method(

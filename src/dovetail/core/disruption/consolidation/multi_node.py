@@ -68,7 +68,10 @@ class MultiNodeSearch:
             names = [candidate.name for candidate in node_set]
             cost = sum(self._simulation.disruption_costs[name] for name in names)
             loss = _PACKING_LOSS * sum(candidate.price for candidate in node_set)
-            bound = (sum(waste[name] for name in names) - loss) / cost
+            saving = sum(waste[name] for name in names) - loss
+            bound = saving / cost
+            if saving < self._evaluator.get_eviction_price(node_set):
+                continue
             if bound < self._min_saving_per_cost or (best is not None and bound <= best[0]):
                 continue
             if self._evaluator.is_spot_to_spot_disabled(node_set):

@@ -4,6 +4,8 @@ The waste of a node is its cost minus the value of its pods: an upper bound of w
 replacing the node can save, alone or with others.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from dovetail.core.disruption.candidates import Candidate
@@ -11,6 +13,7 @@ from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.types import Floats
 from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
+from dovetail.model.kube.pod import Pod
 
 
 class PodValues:
@@ -42,6 +45,12 @@ class PodValues:
     def get_waste(self, candidate: Candidate) -> float:
         """Return an upper bound of what replacing a node can save, in USD per hour."""
         return candidate.cost - self.get_node_value(self._simulation.node_indexes[candidate.name])
+
+    def get_values(self, name: str) -> Iterator[tuple[float, Sequence[Pod]]]:
+        """Yield the pods of a node by class, with the value of each pod in USD per hour."""
+        node = self._simulation.node_indexes[name]
+        for index, pods in self._simulation.pods_by_node.get(node, {}).items():
+            yield self._class_values[index], pods
 
     def get_node_value(self, node: int) -> float:
         """Return the value of a node's pods in USD per hour; cached."""
