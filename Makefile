@@ -69,7 +69,7 @@ bench-steady: $(READY) ## Measure a simulated hour with 2,000 nodes; takes minut
 bench-consolidation: $(READY) ## Measure consolidation: speed of a pass, final cost, evictions
 	@$(RUN) bench.consolidation $(ARGS)
 
-bench-policies: $(READY) ## Compare consolidation policies on three traces: cost, evictions; takes minutes
+bench-policies: $(READY) ## Compare consolidation policies on four days: cost, evictions; takes minutes
 	@$(RUN) bench.policies $(ARGS)
 
 bench-kube: $(READY) ## Measure start-up and a decision with 5,000 nodes and 50,000 pods

@@ -1,6 +1,6 @@
-"""A recorded day of a public cluster: UniLu Gaia, in the format of the Parallel Workloads Archive.
+"""A recorded day of a public cluster, UniLu Gaia.
 
-The log UniLu-Gaia-2014-2 (J. Emeras, University of Luxembourg) has every job of three months
+The log UniLu-Gaia-2014-2 of the Parallel Workloads Archive (J. Emeras) has every job of three months
 on 151 nodes with 2,004 cores. The Python package evalys ships it as an example; pip downloads
 it at run time, and nothing of it is in this repository. Times, cores and used memory are as
 recorded. Every fourth job is taken, so that the day fits the NodePool of the benchmark.

@@ -38,10 +38,8 @@ CASES = {
     # Nodes for new pods are chosen as in Karpenter, too: the fewest, not the cheapest.
     "karpenter, its packing": Case("karpenter", SchedulingSettings(packing=Packing.FEWEST)),
     "dovetail": Case(),
-    "dovetail, any saving": Case(
-        consolidation=ConsolidationSettings(min_saving_per_pod=0.0, min_saving_share=0.0)
-    ),
-    "payback, any saving": Case("payback", consolidation=ConsolidationSettings(min_saving_share=0.0)),
+    "dovetail, share 0": Case(consolidation=ConsolidationSettings(min_saving_share=0.0)),
+    "payback, share 0": Case("payback", consolidation=ConsolidationSettings(min_saving_share=0.0)),
 }
 """The first is the reference of the table."""
 

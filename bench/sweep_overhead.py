@@ -1,4 +1,4 @@
-"""Measure what a Ray cluster costs a sweep: the same points in two processes and on Ray.
+"""Measure a sweep on Ray: the same points as in two local processes.
 
 The cluster is local: a head without CPUs and two nodes with one each. Its start-up is
 measured apart. CPU seconds are those of all processes, Ray's own among them.

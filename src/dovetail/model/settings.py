@@ -132,8 +132,10 @@ class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_saving_per_pod: float = 0.0005
     """Minimum saving in USD per hour for each evicted pod; 0 accepts any saving."""
     min_saving_share: float = 0.35
-    """Minimum saving as a share of what the evicted pods cost; six times that of tasks. It falls
-    with the age of nodes, from two days on. 0 accepts any saving."""
+    """Minimum saving as a share of what the evicted pods cost.
+
+    Six times that for tasks. It falls with the age of nodes, from two days on. 0 accepts any
+    saving."""
     max_replacements: int | None = None
     """Maximum number of replacements of a command; None: no limit. Karpenter uses 1."""
 

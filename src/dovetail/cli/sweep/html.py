@@ -10,6 +10,7 @@ from dovetail.replay.sweep.choice import SweptPoint
 from dovetail.replay.sweep.report import Sweep
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 860, 420, 70, 20, 16, 44
+_CENT: Final = 0.01
 _STEPS: Final = 4
 """Labels of an axis, without the first."""
 
@@ -66,12 +67,15 @@ def _axes(x: _Scale, y: _Scale) -> str:
         f'<text x="{right}" y="{_HEIGHT - 6}" text-anchor="end">evictions</text>',
         f'<text x="{_LEFT + 6}" y="{_TOP + 6}">USD</text>',
     ]
+    # Evictions are whole numbers: a short axis has fewer labels.
     parts += [
-        f'<text x="{x.place(value):.1f}" y="{bottom + 16}" text-anchor="middle">{value:,.0f}</text>'
-        for value in x.labels()
+        f'<text x="{x.place(value):.1f}" y="{bottom + 16}" text-anchor="middle">{value:,}</text>'
+        for value in sorted({round(value) for value in x.labels()})
+        if x.low <= value <= x.high
     ]
+    decimals = 2 if y.high - y.low >= _STEPS * _CENT else 4
     parts += [
-        f'<text x="{_LEFT - 6}" y="{y.place(value) + 4:.1f}" text-anchor="end">{value:,.2f}</text>'
+        f'<text x="{_LEFT - 6}" y="{y.place(value) + 4:.1f}" text-anchor="end">{value:,.{decimals}f}</text>'
         for value in y.labels()
     ]
     return "".join(parts)
