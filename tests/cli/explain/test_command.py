@@ -130,6 +130,15 @@ def test_a_node_of_a_node_group_is_priced_from_its_labels(tmp_path: Path) -> Non
     assert "2 nodes, $0.0416 per hour ($30 a month)." in result.stdout
 
 
+def test_blockers_name_the_command_for_nodes_of_no_nodepool(tmp_path: Path) -> None:
+    cluster = build_cluster(build_scenario(objects=(a_node_class(), a_pool()), node_group=2))
+    wait(cluster, 60)
+
+    result = explain("blockers", files=[dump(cluster, tmp_path)])
+
+    assert "2 nodes of no NodePool: `dovetail savings` says" in result.stdout
+
+
 def test_a_blocker_is_ranked_by_the_saving_without_it(held: str) -> None:
     report = explain_json("blockers", file=held)
 

@@ -148,6 +148,7 @@ def blockers(output: str, **options: Any) -> None:
         price=sum(reason.price for reason in reasons),
         saving=sum(reason.saving for reason in reasons),
         node_cost=sum(reason.node_cost for reason in reasons),
+        unmanaged=sum(reason.code == "unmanaged" for reason in reasons),
         unpriced=_find_unpriced(cluster, reasons),
     )
     _show(output, report, format_blockers(report, cluster.prices), cluster)

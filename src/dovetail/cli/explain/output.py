@@ -106,6 +106,8 @@ class Blockers(msgspec.Struct, frozen=True, kw_only=True):
     """USD per hour that consolidation saves without removing a blocker, with node costs."""
     node_cost: float = 0.0
     """USD per hour of all nodes beyond their instances."""
+    unmanaged: int = 0
+    """Nodes of no NodePool, which are never candidates."""
     unpriced: list[UnpricedNode] = []
 
 
@@ -272,6 +274,11 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
         f"{_per_hour(report.saving)} of it can be saved without changes.",
         style="bold",
     )
+    if report.unmanaged:
+        yield Text(
+            f"{pluralize(report.unmanaged, 'node')} of no NodePool: `dovetail savings` says what a NodePool "
+            "would cost instead."
+        )
     yield from _format_unpriced(report.unpriced)
     yield from _describe_node_cost(report.price, report.node_cost)
     yield _format_source(prices)
