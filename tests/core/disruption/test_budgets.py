@@ -19,6 +19,7 @@ from dovetail.core.disruption.budgets import (
     get_allowed_disruptions,
     is_budget_active,
     parse_node_count,
+    validate_budgets,
 )
 from dovetail.core.disruption.cron import find_next_run, parse_schedule
 from dovetail.model import labels as label_keys
@@ -229,3 +230,16 @@ def test_next_run_is_the_earliest_matching_minute(minute: int, hour: int, past: 
     assert next_run is not None
     assert start < next_run <= start + timedelta(days=1)
     assert (next_run.minute, next_run.hour) == (minute, hour)
+
+
+def test_validation_reports_the_position_of_each_budget_with_a_wrong_schedule_or_number() -> None:
+    budgets = [
+        Budget(nodes="1"),
+        Budget(nodes="1", schedule="0 9 * * *", duration=HOUR),
+        Budget(nodes="1", schedule="never", duration=HOUR),
+        Budget(nodes="many"),
+    ]
+
+    errors = validate_budgets(budgets)
+
+    assert [error.partition(":")[0] for error in errors] == ["budgets[2]", "budgets[3]"]

@@ -209,3 +209,15 @@ def test_poll_interval_of_a_terminating_instance_grows() -> None:
         polls.append((at - NINE).total_seconds())
 
     assert polls == [0, 1, 3, 8, 13, 18]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Taint("example.com/other", UNREGISTERED_TAINT.effect),
+        Taint(UNREGISTERED_TAINT.key, TaintEffect.NO_SCHEDULE),
+    ],
+)
+def test_a_taint_with_another_key_or_effect_is_not_the_unregistered_taint(other: Taint) -> None:
+    assert lacks_unregistered_taint(a_node(taints=(other,)))
+    assert not lacks_unregistered_taint(a_node(taints=(other, UNREGISTERED_TAINT)))
