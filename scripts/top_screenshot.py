@@ -65,12 +65,13 @@ def main() -> None:
     """Parse arguments and write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--scenario", default="churn")
-    parser.add_argument("--after", type=int, default=5400, help="virtual seconds")
+    parser.add_argument("--scenario", default="consolidate")
+    parser.add_argument("--after", type=int, default=116, help="virtual seconds")
     parser.add_argument("--keys", nargs="*", default=[], help="keys to press first, for example enter")
+    parser.add_argument("--size", nargs=2, type=int, default=(130, 22), help="columns and rows")
     options = parser.parse_args()
     view = build_view(options.scenario, timedelta(seconds=options.after))
-    options.file.write_text(asyncio.run(draw(view, (120, 22), options.keys)))
+    options.file.write_text(asyncio.run(draw(view, tuple(options.size), options.keys)))
 
 
 if __name__ == "__main__":

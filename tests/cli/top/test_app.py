@@ -163,6 +163,49 @@ def test_pending_pods_are_listed_with_the_reason_and_the_nearest_fit() -> None:
     assert "nearest fit: a NodePool that allows g5.xlarge" in detail
 
 
+def test_the_one_reason_of_a_pending_pod_is_shown_once() -> None:
+    view = small_view()
+    reason = "NodePool default: too large for every type"
+    pod = msgspec.structs.replace(view.pending_pods["default/gpu"], messages=(reason,), nearest_fit=reason)
+    view = msgspec.structs.replace(view, pending_pods={"default/gpu": pod})
+
+    detail = press(view, "p", "enter", size=(120, 24))
+
+    assert detail.count(reason) == 1
+
+
+def test_control_characters_of_names_and_messages_do_not_reach_the_terminal() -> None:
+    attack = "\x1b]0;title\x9c\x9b31m\u202e[red]"
+    notice = Notice(code="unread", message=f"pods {attack}")
+    odd = node("ip-10-0-0-9", message=attack, workloads=(workload(f"web{attack}", 1),))
+    view = msgspec.structs.replace(view_of(odd), notices={"unread": notice})
+    texts = []
+
+    async def steps(pilot: Pilot[int], _: FeedSource) -> None:
+        for key in ("up", "n", "enter", "escape", "escape", "enter", "down", "enter"):
+            await pilot.press(key)
+            await pilot.pause()
+            texts.append(screen_of(pilot))
+
+    run(view, steps, size=(160, 24))
+
+    assert sum("?]0;title??31m?[red]" in text for text in texts) >= 4
+    assert not any(character in text for text in texts for character in "\x1b\x9b\x9c\u202e")
+
+
+def test_the_row_of_the_cursor_has_one_style_also_where_bars_are() -> None:
+    styles = []
+
+    async def steps(pilot: Pilot[int], _: FeedSource) -> None:
+        strips = pilot.app.screen._compositor.render_strips()
+        row = next(strip for strip in strips if strip.text.startswith("ip-10-0-0-1"))
+        styles.extend({segment.style for segment in row if segment.style and segment.text.strip()})
+
+    run(small_view(), steps)
+
+    assert len(styles) == 1
+
+
 def test_decisions_are_listed_the_newest_first_with_the_real_saving() -> None:
     listed, detail = press(small_view(), "d"), press(small_view(), "d", "enter")
 

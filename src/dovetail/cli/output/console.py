@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import click
 
+from dovetail.cli.output.control_characters import clean_text, replace_control_characters
 from dovetail.errors import DovetailError
 
 if TYPE_CHECKING:
@@ -30,7 +31,11 @@ EXIT_BROKEN_PIPE = 141
 
 
 def write(text: str) -> None:
-    """Print to stdout; a closed pipe (``| head``) is not an error."""
+    """Print to stdout, without control characters; a closed pipe (``| head``) is not an error."""
+    _write_styled(replace_control_characters(text))
+
+
+def _write_styled(text: str) -> None:
     if _missing(sys.stdout):
         raise DovetailError("standard output is closed")
     try:
@@ -62,10 +67,10 @@ def write_lines(lines: "list[Text]") -> None:
     buffer = StringIO()
     console = Console(file=buffer, force_terminal=width is not None, highlight=False)
     for line in lines:
-        line.rstrip()
+        clean_text(line).rstrip()
         for part in [line] if width is None else _wrap(line, width):
             console.print(part, soft_wrap=True)
-    write(buffer.getvalue().rstrip("\n"))
+    _write_styled(buffer.getvalue().rstrip("\n"))
 
 
 def terminal_width() -> int | None:
@@ -102,6 +107,7 @@ def _wrap_indent(line: str, width: int) -> int:
 
 def write_note(text: str) -> None:
     """Print a note to stderr; on a terminal wrapped at words."""
+    text = replace_control_characters(text)
     if not _missing(sys.stderr) and sys.stderr.isatty():
         from rich.text import Text
 

@@ -220,10 +220,12 @@ def _describe_pending_pod(pod: PendingPodView, view: View) -> Iterable[Text]:
     if pod.workload is not None:
         yield _field("workload", f"{pod.workload.kind} {pod.workload.name}")
     yield _field("requests", f"{format_cpu(pod.cpu)} CPU, {format_memory(pod.memory)} memory")
-    yield _field("waits", f"{format_age(pod.created_at, view.at)}: {describe_pending(pod)}")
+    why = describe_pending(pod)
+    yield _field("waits", f"{format_age(pod.created_at, view.at)}: {why}")
     for message in pod.messages:
-        yield Text(f"  {message}")
-    if pod.nearest_fit:
+        if message != why:
+            yield Text(f"  {message}")
+    if pod.nearest_fit and pod.nearest_fit not in pod.messages:
         yield _field("nearest fit", pod.nearest_fit)
     claim = view.node_claims.get(pod.node_claim)
     if claim is not None:

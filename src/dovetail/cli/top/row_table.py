@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from dovetail.cli.output.control_characters import clean_text
 from dovetail.cli.top.lists import Column, FittedColumn, Item, fit_columns, render_cells, render_titles
 from dovetail.view.document import View
 
@@ -94,8 +95,11 @@ class RowTable(ScrollView, can_focus=True):
         index = self.scroll_offset.y + y - 1
         if index >= len(self._keys) or self._view is None or self._get_item is None:
             return Text("", end=""), None
-        line = render_cells(self._get_item(self._keys[index]), self._view, self._fitted)
-        return line, _SELECTED if index == self._cursor else None
+        line = clean_text(render_cells(self._get_item(self._keys[index]), self._view, self._fitted))
+        if index == self._cursor:
+            # Without colours of its own: reversed, those of bars would be blocks of colour.
+            return Text(line.plain, end=""), _SELECTED
+        return line, None
 
     def on_resize(self, _: events.Resize) -> None:
         self._fit()

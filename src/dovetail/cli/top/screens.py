@@ -11,6 +11,7 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from dovetail.cli.output.control_characters import clean_text
 from dovetail.cli.top.details import describe, summarize
 from dovetail.cli.top.lists import (
     BLOCKER_COLUMNS,
@@ -183,7 +184,7 @@ class ListScreen(ViewScreen):
         }
         of = f"{len(items):,} of {len(entries):,}" if words else f"{len(entries):,}"
         title = Text.assemble((self._kind.title, "bold"), f": {of}")
-        self.query_one("#title", Static).update(mark_stale(title, update))
+        self.query_one("#title", Static).update(clean_text(mark_stale(title, update)))
         self.query_one(RowTable).set_rows(list(items), self._kind.columns, update.view, items.__getitem__)
 
     @staticmethod
@@ -260,7 +261,7 @@ class NodesScreen(ListScreen):
 
     def render_view(self, update: ViewUpdate) -> None:
         view = update.view
-        self.query_one("#summary", Static).update(Text("\n").join(summarize(view, update.status)))
+        self.query_one("#summary", Static).update(clean_text(Text("\n").join(summarize(view, update.status))))
         self._show_notices(view)
         matching = [node for node in view.nodes.values() if self._parsed.matches(node)]
         ordered = sort_nodes(matching, self._sort, reverse=self._reverse)
@@ -282,7 +283,7 @@ class NodesScreen(ListScreen):
             lines = [*lines[: _MAX_NOTICES - 1], Text(f"! {hidden} more notices: press n", style="yellow")]
         shown = self.query_one("#notices", Static)
         shown.display = bool(lines)
-        shown.update(Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
+        shown.update(clean_text(Text("\n", no_wrap=True, overflow="ellipsis").join(lines)))
 
     def _show_keys(self, matching: int, nodes: int) -> None:
         order = f"{self._sort}{' reversed' if self._reverse else ''}"
@@ -349,9 +350,9 @@ class DetailScreen(ViewScreen):
         self._item = current or self._item
         title = Text() if current is not None else Text("gone; this is the last that was seen", "yellow")
         shown = self.query_one("#title", Static)
-        shown.update(mark_stale(title, update))
+        shown.update(clean_text(mark_stale(title, update)))
         shown.display = current is None or update.status.stale
-        self.query_one("#text", Static).update(Text("\n").join(describe(self._item, update.view)))
+        self.query_one("#text", Static).update(clean_text(Text("\n").join(describe(self._item, update.view))))
 
     def action_back(self) -> None:
         self.app.pop_screen()

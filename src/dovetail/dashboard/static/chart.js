@@ -87,7 +87,7 @@ export function drawChart(chart) {
   if (chart.cursor !== null) {
     parts.push(h("line", { key: "cursor", class: "cursor", x1: x(chart.cursor), x2: x(chart.cursor), y1: 0, y2: bottom }));
   }
-  parts.push(h("text", { key: "marks", class: "row-label", x: 12, y: 19 }, "Decisions"));
+  parts.push(h("text", { key: "marks", class: "row-label", x: LEFT - 10, y: 19, "text-anchor": "end" }, "Decisions"));
   for (const mark of chart.marks) {
     if (mark.at < chart.from || mark.at > chart.to) continue;
     parts.push(h("a", { key: `m${mark.key}`, href: chart.markLink(mark.key), "aria-label": mark.title, class: `mark kind-${mark.kind}${mark.key === chart.selectedMark ? " on" : ""}` },
