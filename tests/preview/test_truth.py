@@ -25,6 +25,11 @@ _LARGER = {
     "karpenter.k8s.aws/instance-size": ["2xlarge"],
 }
 
+_EVICTIONS_MARGIN = 1
+"""Pods."""
+_DURATION_MARGIN = 20.0
+_RETRY_SECONDS = 30.0
+
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster, a change, and how it is made really, if otherwise."""
@@ -34,6 +39,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     really: Callable[[], Change] | None = None
     moves: bool = True
     """False: no node is launched or terminated."""
+    retried: int = 0
+    """NodeClaims that are really created twice: the node class is not ready yet when it has changed."""
 
 
 def files(*objects: dict[str, Any]) -> Callable[[], Change]:
@@ -73,7 +80,7 @@ CASES = {
     ),
     "on-demand instead of spot": Case(objects=a_shop(), change=files(a_pool(requirements=_ON_DEMAND))),
     "larger instance types": Case(objects=a_shop(), change=files(a_pool(requirements=_LARGER))),
-    "tags of the node class": Case(objects=a_shop(), change=files(a_tagged_node_class())),
+    "tags of the node class": Case(objects=a_shop(), change=files(a_tagged_node_class()), retried=2),
     "deletion of a NodePool": Case(
         objects=a_shop(a_pool("other", requirements=_ON_DEMAND), pool=a_pool(weight=10)),
         change=deletion("nodepool/default"),
@@ -96,18 +103,23 @@ CASES = {
 }
 
 
-def compare(previewed: Preview, happened: Observation) -> None:
-    """Check the margins that docs/guides/preview.md states."""
+def compare(previewed: Preview, happened: Observation, *, retried: int) -> None:
+    """Check the margins that docs/guides/preview.md states; all that is not named there is equal."""
     assert previewed.course.at_rest == happened.course.at_rest
     assert previewed.after.nodes == happened.after.nodes
-    assert previewed.after.price_per_hour == pytest.approx(happened.after.price_per_hour, rel=0.02)
+    assert previewed.after.price_per_hour == pytest.approx(happened.after.price_per_hour, rel=1e-6)
     assert previewed.after.pods == happened.after.pods
     assert previewed.after.pods_without_node == happened.after.pods_without_node
-    assert len(previewed.kept_nodes) == len(happened.kept_nodes)
+    assert sorted(node.node for node in previewed.kept_nodes) == sorted(
+        node.node for node in happened.kept_nodes
+    )
+    assert previewed.course.peak_nodes == happened.course.peak_nodes
+    assert happened.course.launched - previewed.course.launched == retried
+    assert happened.course.terminated - previewed.course.terminated == retried
     ended = happened.course.evictions + happened.course.killed
-    margin = max(2, round(0.15 * ended))
-    assert abs(previewed.course.evictions + previewed.course.killed - ended) <= margin
-    assert previewed.course.duration == pytest.approx(happened.course.duration, rel=0.5, abs=60)
+    assert abs(previewed.course.evictions + previewed.course.killed - ended) <= _EVICTIONS_MARGIN
+    seconds = _DURATION_MARGIN + retried * _RETRY_SECONDS
+    assert previewed.course.duration == pytest.approx(happened.course.duration, rel=0, abs=seconds)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=[name.replace(" ", "-") for name in CASES])
@@ -120,7 +132,7 @@ def test_a_change_has_the_previewed_outcome(case: Case) -> None:
     assert previewed.before.price_per_hour == pytest.approx(happened.before.price_per_hour)
     # Else equal outcomes would prove nothing.
     assert bool(happened.course.launched or happened.course.terminated) == case.moves
-    compare(previewed, happened)
+    compare(previewed, happened, retried=case.retried)
 
 
 @pytest.mark.parametrize("seed", [3, 11])

@@ -228,6 +228,25 @@ def test_cluster_without_nodepools_says_what_is_missing() -> None:
     assert "no-nodepools" in notices
 
 
+@pytest.mark.parametrize(
+    ("provider_id", "cloud"),
+    [("gce://project/europe-west1-b/n", "GKE"), ("azure:///subscriptions/0/n", "AKS")],
+)
+def test_nodes_of_another_cloud_have_no_price_and_the_notice_names_it(provider_id: str, cloud: str) -> None:
+    node = {
+        "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
+        "spec": {"providerID": provider_id},
+    }
+    cache = ClusterCache()
+    cache.replace(kinds.NODES, [node])
+
+    (notice,) = find_notices(cache, autoscaler="").values()
+    totals = ViewBuilder(cache).build(ViewInputs(now=NOW)).totals
+
+    assert notice.message.startswith(f"all nodes are of another cloud ({cloud})")
+    assert (totals.nodes, totals.unpriced_nodes) == (1, 1)
+
+
 def test_dump_without_nodeclaims_says_what_is_missing() -> None:
     env = an_environment()
     add_node(env)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dovetail.core.cost.lower_bound import DESCRIPTION, compute_lower_bound
-from dovetail.core.cost.node_groups import GroupKind, NodeGroup, find_node_group
+from dovetail.core.cost.node_groups import GroupKind, NodeGroup, find_node_group, find_other_cloud
 from dovetail.core.cost.node_prices import FARGATE_NOTE, NodePrices, PricedNode
 from dovetail.core.disruption.candidates import (
     Blocker,
@@ -33,7 +33,7 @@ from dovetail.model.settings import SchedulingSettings
 from dovetail.savings.adoption import AdoptedCluster, adopt_cluster
 from dovetail.savings.consolidation import FleetCopy, ManagedNode
 from dovetail.savings.further_options import OptionsInput, find_options
-from dovetail.savings.other_cloud import find_other_cloud, plan_on_ec2
+from dovetail.savings.other_cloud import plan_on_ec2
 from dovetail.savings.planning import Fleet, PodHolds, plan_fleet
 from dovetail.savings.report import BlockerLine, GroupBill, Line, OtherCloud, Savings, UnpricedNode
 from dovetail.savings.uses import divide_bill
@@ -97,7 +97,7 @@ def analyse(source: SavingsInput) -> SavingsResult:
         keep_types=source.keep_types,
     )
     analysis = _Analysis(source, cache, adopted, provider)
-    if cache.nodes() and all(map(find_other_cloud, cache.nodes())):
+    if cache.nodes() and all(find_other_cloud(node.labels, node.provider_id) for node in cache.nodes()):
         # There is no bill, and nothing of it can be consolidated.
         report = analysis.run()
         report = replace(

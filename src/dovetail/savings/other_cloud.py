@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dovetail.core.cost.node_groups import GroupKind, find_node_group
+from dovetail.core.cost.node_groups import find_other_cloud
 from dovetail.core.pod.eligibility import is_reschedulable
 from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
@@ -20,21 +20,10 @@ from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.savings.inferred_pools import GENERAL_CATEGORIES
 from dovetail.savings.report import OtherCloud
 
-_KINDS: Final = (GroupKind.GKE, GroupKind.AKS)
-_AWS_PROVIDERS: Final = ("aws", "eks-hybrid")
 _POOL: Final = "on-ec2"
 _MIN_GENERATION: Final = "4"
 _KEPT_LABELS: Final = (label_keys.ARCH, label_keys.OS)
 """Node labels of other clouds that EC2 nodes have with the same values."""
-
-
-def find_other_cloud(node: NodeObject) -> str:
-    """Return the other cloud that a node is of, such as ``GKE``; empty for a node of AWS."""
-    kind = find_node_group(node.labels, node.provider_id).kind
-    if kind in _KINDS:
-        return str(kind)
-    scheme, separator, _ = node.provider_id.partition(":")
-    return scheme if separator and scheme not in _AWS_PROVIDERS else ""
 
 
 def plan_on_ec2(
@@ -65,7 +54,7 @@ def plan_on_ec2(
         first = plan.unschedulable[0]
         message = f"pod {first.pod.key}: " + "; ".join(reason.message for reason in first.reasons[:2])
     return OtherCloud(
-        clouds=sorted({find_other_cloud(node) for node in nodes}),
+        clouds=sorted({find_other_cloud(node.labels, node.provider_id) for node in nodes}),
         pods=len(pods) - len(plan.unschedulable),
         nodes_on_ec2=len(plan.nodes),
         price_on_ec2=plan.price,

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from dovetail.core.cost.node_groups import find_other_cloud
 from dovetail.model import labels as label_keys
 from dovetail.model.savings import LEDGER_CONFIG_MAP
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS, Resource
@@ -14,6 +15,7 @@ NO_NODECLAIMS: Final = "no-nodeclaims"
 NOT_SERVED: Final = "not-served"
 KARPENTER: Final = "karpenter"
 NO_NODES: Final = "no-nodes"
+OTHER_CLOUD: Final = "other-cloud"
 _NAME_LABEL: Final = "app.kubernetes.io/name"
 _ANNOTATIONS: Final = "dovetail.sh/"
 
@@ -27,7 +29,17 @@ def find_notices(
     """
     notices = []
     nodes = cache.nodes()
-    if NODE_POOLS in unread:
+    clouds = sorted({find_other_cloud(node.labels, node.provider_id) for node in nodes})
+    if nodes and all(clouds):
+        notices.append(
+            Notice(
+                code=OTHER_CLOUD,
+                message=f"all nodes are of another cloud ({', '.join(clouds)}): they are shown with their "
+                "pods, without prices, keep reasons and savings",
+                remedy="dovetail savings shows what the same pods would cost on EC2",
+            )
+        )
+    elif NODE_POOLS in unread:
         pass
     elif not cache.pools():
         notices.append(

@@ -174,6 +174,21 @@ def test_new_images_that_no_node_class_selects_change_nothing_and_the_reason_is_
     assert "changes nothing" in " ".join(table.stdout.split())
 
 
+def test_a_node_without_its_nodeclaim_is_kept_and_its_instance_id_is_not_used_again(tmp_path: Path) -> None:
+    # A dump of a simulation with the same seed: new instances would get its IDs.
+    example = Path(__file__).parents[3] / "examples/preview/cluster.json"
+    objects = json.loads(example.read_text())["items"]
+    claim = next(obj for obj in objects if obj["metadata"]["name"] == "default-5rm8c")
+    objects.remove(claim)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "items": objects}))
+
+    report = previewed("--cluster", str(path), "--new-image")
+
+    assert any(claim["status"]["nodeName"] in text for text in report["assumptions"])
+    assert report["course"]["launched"] > 0
+
+
 def test_an_interruption_without_spot_instances_changes_nothing(tmp_path: Path) -> None:
     cluster = build_real_cluster(a_shop(pool=a_pool(requirements=ON_DEMAND)))
     path = tmp_path / "cluster.json"

@@ -206,6 +206,21 @@ def test_the_row_of_the_cursor_has_one_style_also_where_bars_are() -> None:
     assert len(styles) == 1
 
 
+def test_a_cluster_without_any_price_has_no_bill_of_zero() -> None:
+    view = view_of(node("gke-0", pool="", price=None, code="", message=""))
+    nodes = {
+        key: msgspec.structs.replace(each, keep=None, state=NodeState.READY)
+        for key, each in view.nodes.items()
+    }
+    totals = msgspec.structs.replace(view.totals, nodes=1, unpriced_nodes=1, price_per_hour=0.0)
+
+    screen = press(msgspec.structs.replace(view, nodes=nodes, totals=totals))
+
+    assert "no price of a node is known" in screen
+    assert "of no NodePool" in screen
+    assert "$0" not in screen
+
+
 def test_decisions_are_listed_the_newest_first_with_the_real_saving() -> None:
     listed, detail = press(small_view(), "d"), press(small_view(), "d", "enter")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
@@ -63,6 +64,45 @@ def test_no_page_scrolls_sideways_on_a_phone(serve: Serve, watched: Watched, rou
     page.wait_for_timeout(300)
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_decisions_on_a_phone_show_reason_and_saving_without_scrolling(
+    serve: Serve, watched: Watched
+) -> None:
+    page = watched.open(serve(rich_view()), "#/decisions")
+    page.set_viewport_size({"width": 360, "height": 740})
+
+    row = page.get_by_role("row").filter(has=page.get_by_role("button")).first
+    cells = row.get_by_role("cell").all()
+    boxes = [box for cell in cells if cell.is_visible() and (box := cell.bounding_box()) is not None]
+    assert len(boxes) == 4
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 360 for box in boxes)
+    expect(page.locator(".scroll")).to_have_js_property(
+        "scrollWidth", page.locator(".scroll").evaluate("e => e.clientWidth")
+    )
+
+
+def test_a_cluster_without_any_price_has_no_bill_of_zero(serve: Serve, watched: Watched) -> None:
+    view = rich_view()
+    nodes = {key: msgspec.structs.replace(node, price_per_hour=None) for key, node in view.nodes.items()}
+    totals = msgspec.structs.replace(
+        view.totals, nodes=len(nodes), unpriced_nodes=len(nodes), price_per_hour=0.0, price_per_month=0.0
+    )
+    page = watched.open(serve(msgspec.structs.replace(view, nodes=nodes, totals=totals)), "#/cluster")
+
+    expect(page.locator("dl.figures .figure").first).to_contain_text("no price is known")
+    expect(page.locator("h3.group").first).to_contain_text("no price")
+
+
+def test_the_one_reason_of_a_pending_pod_is_shown_once(serve: Serve, watched: Watched) -> None:
+    view = rich_view()
+    pod = msgspec.structs.replace(
+        view.pending_pods["shop/big"], messages=("too large",), nearest_fit="too large"
+    )
+    view = msgspec.structs.replace(view, pending_pods={"shop/big": pod})
+    page = watched.open(serve(view), "#/cluster")
+
+    expect(page.get_by_text("too large")).to_have_count(1)
 
 
 def test_names_that_are_markup_are_shown_as_text_on_every_page(serve: Serve, watched: Watched) -> None:

@@ -83,6 +83,8 @@ def _sizes(view: View) -> Text:
 
 def _prices(view: View) -> Text:
     totals = view.totals
+    if 0 < totals.nodes == totals.unpriced_nodes:
+        return Text("no price of a node is known", "yellow")
     line = Text.assemble(
         (f"${totals.price_per_hour:,.4f}/h", "bold"), f" = ${totals.price_per_month:,.0f}/month"
     )

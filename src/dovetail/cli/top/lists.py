@@ -134,7 +134,8 @@ def describe_why(node: NodeView) -> Text:
         style = "green" if node.keep.code == "goes" else ""
         parts.append((f"{node.keep.code}: {node.keep.message}", style))
     if not parts:
-        parts.append(("not evaluated yet", "dim"))
+        # Nodes of NodePools get their reasons after the first document, all others at no time.
+        parts.append(("not evaluated yet" if node.node_pool else "of no NodePool", "dim"))
     line = Text()
     for position, (words, style) in enumerate(parts):
         line.append("; " if position else "").append(words, style)

@@ -44,6 +44,10 @@ ADOPTABLE: Final = frozenset(
 """Groups of EC2 instances that NodePools could replace."""
 
 
+_OTHER_CLOUDS: Final = (GroupKind.GKE, GroupKind.AKS)
+_AWS_PROVIDERS: Final = ("aws", "eks-hybrid")
+
+
 class NodeGroup(msgspec.Struct, frozen=True, order=True):
     """A group of nodes."""
 
@@ -81,3 +85,12 @@ def find_node_group(labels: Mapping[str, str], provider_id: str = "") -> NodeGro
     if provider_id.startswith("azure:"):
         return NodeGroup(GroupKind.AKS)
     return NodeGroup(GroupKind.OTHER)
+
+
+def find_other_cloud(labels: Mapping[str, str], provider_id: str) -> str:
+    """Return the other cloud that a node is of, such as ``GKE``; empty for a node of AWS."""
+    kind = find_node_group(labels, provider_id).kind
+    if kind in _OTHER_CLOUDS:
+        return str(kind)
+    scheme, separator, _ = provider_id.partition(":")
+    return scheme if separator and scheme not in _AWS_PROVIDERS else ""

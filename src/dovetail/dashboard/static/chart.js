@@ -35,7 +35,7 @@ import { clock, dateAndTime } from "./format.js";
  * @property {(key: string) => string} markLink
  */
 
-export const LEFT = 78;
+export const LEFT = 86;
 const RIGHT = 14;
 const MARKS_HEIGHT = 30;
 const ROW_HEIGHT = 108;

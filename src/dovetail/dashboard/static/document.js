@@ -184,6 +184,11 @@
 /** The major version of the document that this page can show. */
 export const VERSION = 2;
 
+/** False if there are nodes and the price of none is known. @param {Totals} totals */
+export function hasPrices(totals) {
+  return !totals.nodes || (totals.unpricedNodes || 0) < totals.nodes;
+}
+
 /** @param {string | undefined} time @returns {number | null} milliseconds */
 export function instant(time) {
   return time ? Date.parse(time) : null;

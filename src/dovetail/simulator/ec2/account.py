@@ -140,12 +140,12 @@ class Ec2Account:
         """Return the instance launched with a client token, even if it has terminated."""
         return self._by_token.get(token)
 
-    def restore(self, instances: Iterable[Ec2Instance], *, node_names: Iterable[str] = ()) -> None:
-        """Add instances that run already; new ones get none of their IDs, nor of these node names."""
+    def restore(self, instances: Iterable[Ec2Instance], *, taken: Iterable[str] = ()) -> None:
+        """Add instances that run already; new ones get none of their IDs, nor any ID or name in ``taken``."""
         added = list(instances)
         for instance in added:
             self._instances[instance.id] = self._by_token[instance.claim.uid] = instance
-        self._taken_names.update(node_names, (instance.id for instance in added))
+        self._taken_names.update(taken, (instance.id for instance in added))
         self.billing.record_existing([instance.launch for instance in added], now=self._clock.now())
 
     def boot(self, instance: Ec2Instance, *, after: timedelta) -> None:

@@ -204,7 +204,9 @@ class Fork:
             instances.append(instance)
             if node is None and not claim.deleting:
                 booting.append(instance)
-        ec2.restore(instances, node_names=self._nodes)
+        # Also of nodes without a NodeClaim: a dump of a simulation has IDs of the same sequence.
+        ids = (node.provider_id.rpartition("/")[2] for node in self._nodes.values())
+        ec2.restore(instances, taken=(*self._nodes, *ids))
         latencies = self.calibration.cloud
         for instance in booting:
             if not instance.private_dns_name:

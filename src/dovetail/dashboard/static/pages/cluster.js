@@ -2,7 +2,7 @@
 /** The cluster: figures, pending pods, and nodes as cards. */
 
 import { h } from "../vdom.js";
-import { instant, PENDING_WORDS, share, STATE_WORDS, workloadKey } from "../document.js";
+import { hasPrices, instant, PENDING_WORDS, share, STATE_WORDS, workloadKey } from "../document.js";
 import { bar, capacity, empty, figure, nodeLink, notComputed, podLink, price, shortName, stateChip } from "../components.js";
 import { cpu, duration, memory, money, number, percent, perHour, pluralize } from "../format.js";
 
@@ -62,7 +62,9 @@ function figures(view) {
   // A bound above the bill is older than the bill: explanations take longer than a document.
   const bound = (totals.lowerBoundPerHour ?? Infinity) <= hourly ? totals.lowerBoundPerHour : undefined;
   return h("dl", { class: "figures" },
-    figure("Cost per hour", money(hourly), `${money(totals.pricePerMonth || 0)} a month`, "lead"),
+    hasPrices(totals)
+      ? figure("Cost per hour", money(hourly), `${money(totals.pricePerMonth || 0)} a month`, "lead")
+      : figure("Cost per hour", "–", "no price is known", "lead"),
     bound == null
       ? figure("Above the lower bound", "–", notComputed(view))
       : figure("Above the lower bound", gap != null && bound > 0 ? percent(Math.max(0, gap) / bound) : "–",
@@ -141,7 +143,7 @@ function pendingWhy(store, group) {
     h("strong", null, words || ""),
     places.length ? `: ${several ? pluralize(places.length, "node") : shortName(places[0])}${wait}` : null,
     first ? `: ${first}` : null,
-    pod.nearestFit ? h("span", { class: "fit" }, ` ${pod.nearestFit}`) : null,
+    pod.nearestFit && pod.nearestFit !== first ? h("span", { class: "fit" }, ` ${pod.nearestFit}`) : null,
   ];
 }
 
@@ -309,9 +311,9 @@ export function visibleCards(page, view) {
 
 /** @param {string} name @param {ClusterNode[]} list @param {import("../document.js").NodePool | undefined} pool @param {number} y */
 function groupHeader(name, list, pool, y) {
-  const cost = list.reduce((sum, node) => sum + (node.pricePerHour || 0), 0);
+  const cost = list.some((node) => node.pricePerHour != null) ? perHour(list.reduce((sum, node) => sum + (node.pricePerHour || 0), 0)) : "no price";
   return h("h3", { key: `group ${name}`, class: "group", style: { transform: `translateY(${y}px)` } },
-    name, h("span", { class: "facts" }, `${pluralize(list.length, "node")} · ${perHour(cost)}`, pool ? poolFacts(pool) : ""));
+    name, h("span", { class: "facts" }, `${pluralize(list.length, "node")} · ${cost}`, pool ? poolFacts(pool) : ""));
 }
 
 /** @param {import("../document.js").NodePool} pool */

@@ -10,6 +10,7 @@ import { dateAndTime, duration, money, number, perHour, pluralize } from "../for
 /** @typedef {import("../main.js").Page} Page */
 
 const STEP = 100;
+const TITLES = [["Time", ""], ["Decision", ""], ["Why", "wide"], ["Expected", "number minor"], ["Real", "number minor"], ["Saved so far", "number"]];
 
 /** @param {Page} page */
 export function decisionsPage(page) {
@@ -56,29 +57,28 @@ function matches(decision, filter) {
 function table(page, decisions) {
   const open = page.query.get("open") || "";
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Decisions" },
-    h("table", { class: "decisions" },
-      h("thead", null, h("tr", null,
-        h("th", { scope: "col" }, "Time"), h("th", { scope: "col" }, "Decision"), h("th", { scope: "col", class: "wide" }, "Why"),
-        h("th", { scope: "col", class: "number" }, "Expected"), h("th", { scope: "col", class: "number" }, "Real"), h("th", { scope: "col", class: "number" }, "Saved so far"))),
-      h("tbody", null, decisions.flatMap((decision) => [
+    // Roles, since the rows are grids on a phone, and a table of grids is none to a screen reader.
+    h("table", { class: "decisions", role: "table" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, TITLES.map(([title, kind]) => h("th", { key: title, scope: "col", role: "columnheader", class: kind }, title)))),
+      h("tbody", { role: "rowgroup" }, decisions.flatMap((decision) => [
         row(page, decision, decision.key === open),
-        decision.key === open ? h("tr", { key: `${decision.key} details`, class: "details" }, h("td", { colspan: "6" }, details(page, decision))) : null,
+        decision.key === open ? h("tr", { key: `${decision.key} details`, class: "details", role: "row" }, h("td", { colspan: "6", role: "cell" }, details(page, decision))) : null,
       ]))));
 }
 
 /** @param {Page} page @param {Decision} decision @param {boolean} open */
 function row(page, decision, open) {
   const subject = decision.kind === "launched" ? decision.nodeClaims || [] : decision.nodes?.length ? decision.nodes : decision.nodeClaims || [];
-  return h("tr", { key: decision.key, class: open ? "open" : "" },
-    h("td", { class: "time" }, dateAndTime(instant(decision.at) || 0)),
-    h("td", null, h("button", { type: "button", class: "disclose", "aria-expanded": open ? "true" : "false", on: { click: () => page.go({ open: open ? "" : decision.key }) } },
+  return h("tr", { key: decision.key, class: open ? "open" : "", role: "row" },
+    h("td", { class: "time", role: "cell" }, dateAndTime(instant(decision.at) || 0)),
+    h("td", { class: "decision", role: "cell" }, h("button", { type: "button", class: "disclose", "aria-expanded": open ? "true" : "false", on: { click: () => page.go({ open: open ? "" : decision.key }) } },
       h("i", { class: `dot kind-${decision.kind}` }), DECISION_WORDS[decision.kind] || decision.kind, " ",
       subject.length === 1 ? shortName(subject[0]) : subject.length ? pluralize(subject.length, "node") : "",
       decision.state === "running" ? h("span", { class: "chip running" }, "running") : decision.state === "failed" ? h("span", { class: "chip failed" }, "failed") : null)),
-    h("td", { class: "wide" }, [decision.reason, decision.message].filter(Boolean).join(": ")),
-    h("td", { class: "number" }, decision.expectedPerHour == null ? "–" : perHour(decision.expectedPerHour)),
-    h("td", { class: "number" }, decision.realizedPerHour == null ? "–" : perHour(decision.realizedPerHour)),
-    h("td", { class: `number ${(decision.realized || 0) > 0 ? "gain" : ""}` }, decision.realized == null ? "–" : money(decision.realized)));
+    h("td", { class: "wide", role: "cell" }, [decision.reason, decision.message].filter(Boolean).join(": ")),
+    h("td", { class: "number minor", role: "cell" }, decision.expectedPerHour == null ? "–" : perHour(decision.expectedPerHour)),
+    h("td", { class: "number minor", role: "cell" }, decision.realizedPerHour == null ? "–" : perHour(decision.realizedPerHour)),
+    h("td", { class: `number saved ${(decision.realized || 0) > 0 ? "gain" : ""}`, role: "cell" }, decision.realized == null ? "–" : money(decision.realized)));
 }
 
 /** @param {Page} page @param {Decision} decision */

@@ -76,7 +76,7 @@ function waiting(page, pod) {
       expected !== null && expected > page.store.now ? `, expected to be ready in ${duration((expected - page.store.now) / 1000)}` : "") : null,
     pod.node ? h("p", null, "Node ", nodeName(page.store, pod.node)) : null,
     h("div", { class: "remedy" }, h("h3", null, "What would change that"),
-      pod.nearestFit ? h("p", null, pod.nearestFit) : null,
+      pod.nearestFit && !(pod.messages || []).includes(pod.nearestFit) ? h("p", null, pod.nearestFit) : null,
       REMEDIES[reason] ? h("p", null, REMEDIES[reason]) : null),
     pod.workload ? h("p", { class: "fine" }, `Workload: ${pod.workload.kind} ${pod.workload.name}`) : null);
 }

@@ -2,7 +2,7 @@
 /** The bill, its lower bound, the ledger, and what blocks savings. */
 
 import { h } from "../vdom.js";
-import { instant } from "../document.js";
+import { hasPrices, instant } from "../document.js";
 import { empty, figure, link, nodeName, notComputed, objectName } from "../components.js";
 import { dateAndTime, money, number, percent, perHour, pluralize } from "../format.js";
 
@@ -32,7 +32,9 @@ function figures(view) {
   const totals = view.totals;
   const savings = view.savings;
   return h("dl", { class: "figures" },
-    figure("Bill now", perHour(totals.pricePerHour || 0), `${money(totals.pricePerMonth || 0)} a month`, "lead"),
+    hasPrices(totals)
+      ? figure("Bill now", perHour(totals.pricePerHour || 0), `${money(totals.pricePerMonth || 0)} a month`, "lead")
+      : figure("Bill now", "–", "no price is known", "lead"),
     figure("Lower bound", perHour(lowerBound(view)), lowerBound(view) === null ? notComputed(view) : "no fleet for these pods is cheaper"),
     figure("Can be saved now", perHour(totals.availableSavingPerHour || 0), "by nodes that are about to go"),
     figure("Held up by blockers", totals.blockedSavingPerHour == null ? "–" : perHour(totals.blockedSavingPerHour), `nodes of ${perHour(totals.blockedPricePerHour || 0)} are kept`),
@@ -68,10 +70,10 @@ function ledger(view) {
   if (!reasons.length) return null;
   return h("section", null, h("h2", null, "Ledger"),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Savings by reason" }, h("table", null,
-      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Reason"), ["Decisions", "Nodes", "Expected", "Realized"].map((text) => h("th", { scope: "col", class: "number" }, text)))),
+      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Reason"), ["Decisions", "Nodes", "Expected", "Realized"].map((text) => h("th", { key: text, scope: "col", class: text === "Nodes" ? "number minor" : "number" }, text)))),
       h("tbody", null, reasons.map(([reason, sums]) => h("tr", { key: reason },
         h("th", { scope: "row" }, h("a", { href: link("decisions", { q: reason }) }, reason)),
-        h("td", { class: "number" }, number(sums.decisions || 0)), h("td", { class: "number" }, number(sums.nodes || 0)),
+        h("td", { class: "number" }, number(sums.decisions || 0)), h("td", { class: "number minor" }, number(sums.nodes || 0)),
         h("td", { class: "number" }, money(sums.expected || 0)), h("td", { class: "number gain" }, money(sums.realized || 0))))))));
 }
 
