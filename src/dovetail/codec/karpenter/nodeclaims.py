@@ -60,10 +60,10 @@ _SHARED_METADATA = (
 
 
 def update_nodeclaim(root: Field, old: Mapping[str, Any], claim: NodeClaim) -> NodeClaim | None:
-    """Decode a newer version of a NodeClaim whose status alone may have changed; None for others.
+    """Decode a newer version of a NodeClaim that shares parts with the old one.
 
-    Parts are compared by identity, so that only objects of an API server in this process
-    share them.
+    None if more than the status may have changed. Parts are compared by identity, so that only
+    objects of an API server in this process share them.
     """
     meta, old_meta, status = root["metadata"], old["metadata"], root["status"]
     if root.value.get("spec") is not old.get("spec"):

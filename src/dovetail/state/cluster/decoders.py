@@ -153,9 +153,9 @@ UPDATERS: Final[dict[Resource, Callable[[Field, Object, Any], Any]]] = {
     kinds.PODS: update_pod,
     kinds.NODE_CLAIMS: nodeclaims.update_nodeclaim,
 }
-"""Decoders of a newer version of an object, from it, the old one and what that was decoded to.
+"""Decoders of a newer version of an object.
 
-None: decode it without the old one.
+They get the old version too, and what it was decoded to; None: decode it without them.
 """
 
 

@@ -65,7 +65,10 @@ def _find_entries(obj: Mapping[str, Any]) -> dict[FieldManager, Object]:
 def encode_managed_fields(
     resource: Resource, ownership: Ownership, old: Object | None = None
 ) -> list[dict[str, Any]]:
-    """Encode managedFields; managers without fields are omitted, equal entries of ``old`` shared."""
+    """Encode managedFields; managers without fields are omitted.
+
+    Equal entries of ``old`` are shared.
+    """
     entries = []
     earlier = {} if old is None else _find_entries(old)
     for manager, owned in sorted(ownership.items(), key=lambda item: (item[1].time, item[0])):
