@@ -113,7 +113,7 @@ class CapacityBuffers:
 
     def has_pods(self, claim: str) -> bool:
         """Return True if the last plan places virtual pods on a NodeClaim."""
-        return self._pods_per_claim[claim] > 0
+        return self._pods_per_claim.get(claim, 0) > 0
 
     def needs_claim(self, claim: str) -> bool:
         """Return True if buffers need a NodeClaim's free capacity, or may need it."""
