@@ -189,6 +189,13 @@ def test_a_node_without_its_nodeclaim_is_kept_and_its_instance_id_is_not_used_ag
     assert report["course"]["launched"] > 0
 
 
+def test_a_misspelt_limit_gets_a_suggestion_that_ends_with_its_question_mark(recorded: str) -> None:
+    result = preview("--cluster", recorded, "--new-image", "--fail-on", "availabel(shop/web)<3")
+
+    assert result.exit_code == 1
+    assert result.stderr.strip().endswith("did you mean 'available(shop/web)<80%'?")
+
+
 def test_an_interruption_without_spot_instances_changes_nothing(tmp_path: Path) -> None:
     cluster = build_real_cluster(a_shop(pool=a_pool(requirements=ON_DEMAND)))
     path = tmp_path / "cluster.json"

@@ -23,7 +23,7 @@ from dovetail.cli.preview.formats import format_html, format_markdown
 from dovetail.cli.preview.sections import build_sections
 from dovetail.codec.text.suggestions import suggest
 from dovetail.data.bundled import bundled_catalog
-from dovetail.errors import InvalidInputError, ValidationError
+from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.model.cloud.discounts import DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
@@ -65,14 +65,20 @@ def _parse_limits(_: click.Context, __: click.Parameter, given: tuple[str, ...])
     try:
         return tuple(map(parse_limit, given))
     except InvalidLimitError as error:
-        raise click.BadParameter(f"{error}.") from None
+        raise click.BadParameter(_end_sentence(error)) from None
 
 
 def _parse_deletions(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
     try:
         return tuple(map(parse_deletion, given))
     except ChangeError as error:
-        raise click.BadParameter(f"{error}.") from None
+        raise click.BadParameter(_end_sentence(error)) from None
+
+
+def _end_sentence(error: DovetailError) -> str:
+    """Return the message with a full stop, unless it ends with a question."""
+    text = str(error)
+    return text if text.endswith("?") else f"{text}."
 
 
 def _parse_version(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
