@@ -9,7 +9,7 @@ import msgspec
 from dovetail.host.clock import SystemClock
 from dovetail.simulator.environment import SeededRandomSource
 from tests.live.chaos.api import NODE_CLAIMS, NODES, wait_until
-from tests.live.chaos.attacks import DEFAULT_LEASE, SHORT_LEASE, Attacks
+from tests.live.chaos.attacks import DEFAULT_LEASE, MAX_MEMORY_AFTERWARDS, SHORT_LEASE, Attacks
 from tests.live.chaos.audit import AuditLog
 from tests.live.chaos.environment import ChaosEnvironment, Kill, chaos_environment
 from tests.live.chaos.load import Load, node_pools, workloads
@@ -43,7 +43,7 @@ _STRICT = {
     ("two leaders", "exit code other than 1"): 0.0,
     ("CRDs deleted and created", "instances left without CRDs"): 0.0,
     ("hostile objects", "peak memory"): _MEMORY_LIMIT,
-    ("hostile objects", "memory afterwards over before"): 1.4,
+    ("hostile objects", "memory afterwards over before"): MAX_MEMORY_AFTERWARDS,
 }
 _UNITS = {"peak memory": "MiB", "recovery": "s", "take-over": "s", "exit of the old leader": "s"}
 

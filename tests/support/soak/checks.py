@@ -1,5 +1,6 @@
 """Checks of a soak, beyond the invariants of every simulated cluster."""
 
+from array import array
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -60,7 +61,7 @@ class SoakChecks:
         self._cluster = cluster
         self._time = time
         self.violations: list[str] = []
-        self.pending_seconds: list[float] = []
+        self.pending_seconds = array("d")
         """From the creation of each pod to its binding, in undisturbed time."""
         self.most_nodes = 0
         self._bound: dict[str, str] = {}

@@ -103,6 +103,9 @@ class Invariants:
 
     def _check_orphan(self, launch: LaunchRecord) -> None:
         uid = launch.claim_uid
+        if launch.shutting_down is not None and uid not in self._claims:
+            self._launches.pop(uid, None)  # Both have ended; a month has thousands of them.
+            self._deleted_at.pop(uid, None)
         if launch.shutting_down is not None or uid in self._claims:
             return
         orphaned_since = max(launch.launched, self._deleted_at.get(uid, launch.launched))
@@ -170,7 +173,7 @@ class Invariants:
             self._record(f"pod {_pod_name(pod)} is left behind: {node} is deleted")
 
     def _check_termination(self, launch: LaunchRecord) -> None:
-        name = self._node_of.get(launch.provider_id)
+        name = self._node_of.pop(launch.provider_id, None)
         if name is None or launch.provider_id in self._ec2.reclaimed:
             return  # It never registered, or EC2 reclaimed it.
         node = find_object(self._api, NODES, name)
