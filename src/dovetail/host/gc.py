@@ -109,7 +109,7 @@ def get_heap_bytes() -> int:
 
 
 def count_allocated() -> int:
-    """Return the blocks of Python's allocator, or bytes if the C library is the allocator.
+    """Return the blocks that Python has allocated, or bytes of the C library.
 
     ``PYTHONMALLOC=malloc`` selects the latter.
     """
