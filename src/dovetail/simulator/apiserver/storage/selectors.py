@@ -190,7 +190,7 @@ def field_value(obj: Mapping[str, Any], field: str) -> str:
     return str(value)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1024)
 def parse_field_selector(text: str, plural: str) -> FieldSelector:
     """Parse ``spec.nodeName=a,status.phase!=b`` for a resource."""
     requirements = []
