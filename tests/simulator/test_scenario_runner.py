@@ -239,6 +239,18 @@ def test_without_a_launch_there_is_no_startup_breakdown() -> None:
     )
 
 
+def test_a_last_pod_on_a_node_that_was_there_before_has_no_startup_breakdown() -> None:
+    again = Phase(
+        name="again",
+        actions=(scaled(1), Wait(60 * SECOND), scaled(0), Wait(3 * SECOND), scaled(1)),
+        until=Until(running=1),
+    )
+
+    phase = only(again)
+
+    assert (phase.launched, phase.startup) == (1, None)
+
+
 # Yielding.
 
 

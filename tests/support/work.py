@@ -1,4 +1,4 @@
-"""Work of a call, counted: unlike time, it is the same on every machine."""
+"""Work of a call, counted: unlike time, it is the same on every host."""
 
 import sys
 from collections.abc import Callable

@@ -20,9 +20,7 @@ EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-class StartupBreakdown(
-    msgspec.Struct, frozen=True, kw_only=True, rename={"launching": "buying", "registering": "joining"}
-):
+class StartupBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     """Time until the last pod of a phase ran on a new node, by step, in seconds."""
 
     waiting: float
@@ -44,7 +42,7 @@ class StartupBreakdown(
         return round(self.deciding + self.registering, 3)
 
 
-class PhaseReport(msgspec.Struct, frozen=True, kw_only=True, rename={"startup": "way"}):
+class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a phase; launches, terminations and evictions are its own."""
 
     name: str
@@ -246,7 +244,7 @@ class ScenarioRunner:
         }
 
     def _startup_breakdown(self, start: datetime) -> StartupBreakdown | None:
-        """Break down the start of the last pod on an instance launched in this phase."""
+        """Break down the start of the last pod, if it waited for an instance launched in this phase."""
         recorder, billing = self._cluster.recorder, self._cluster.ec2.billing
         pod = recorder.last_start
         if pod is None or pod.at < start:
@@ -255,6 +253,8 @@ class ScenarioRunner:
         launch = launches.get(recorder.provider_of.get(pod.node, ""))
         if launch is None or launch.claim not in recorder.claim_created:
             return None
+        if recorder.node_ready.get(pod.node, pod.at) < pod.created:
+            return None  # The node was there before the pod.
         # A claim may be older than the phase in which its instance is launched.
         created = max(start, recorder.claim_created[launch.claim])
         # A second round of launches begins once the nodes of the first are seen to be full.

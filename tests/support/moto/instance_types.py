@@ -11,7 +11,7 @@ FAMILIES = frozenset({"c5", "m5", "m6g", "r5", "t3", "t4g"})
 
 @contextmanager
 def few_instance_types() -> Iterator[None]:
-    """Let EC2 know some families only: to render and parse all types takes seconds per call."""
+    """Reduce EC2 to some families: rendering and parsing all types takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
         described = [entry for entry in InstanceTypeBackend.instance_types if _is_kept(entry.name)]
         patch.setattr(InstanceTypeBackend, "instance_types", described)

@@ -49,10 +49,10 @@ def sample_memory(day: float) -> MemorySample:
 
 
 def measure_growth(samples: Sequence[MemorySample], duration: timedelta) -> dict[str, float]:
-    """Return for each measure the least of the last third relative to that of the first one.
+    """Return how much each measure grew: least of the last third over the first.
 
     The first day does not count. All follow the number of pods; what is never freed
-    remains when there are few. Empty if the run was too short to tell.
+    remains when there are few. Empty if the run was too short.
     """
     if duration < timedelta(days=MIN_DAYS):
         return {}

@@ -64,8 +64,8 @@ def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
 def _phase_json(phase: PhaseReport) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(phase)
     if phase.startup is not None:
-        plain["way"]["total"] = _total(phase.startup)
-        plain["way"]["own"] = phase.startup.own
+        plain["startup"]["total"] = _total(phase.startup)
+        plain["startup"]["own"] = phase.startup.own
     return plain
 
 

@@ -1,7 +1,8 @@
 """Points of a sweep on a Ray cluster; the same replay of each point."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,10 +30,10 @@ def run_on_ray(
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise DovetailError(f"the Ray cluster at {address!r} cannot be reached: {error}") from error
     try:
-        trace = ray.put(load_trace(Path(shared.trace)))
-        context = ray.put(shared)
+        # In a dict, Ray passes references; arguments themselves would be copied for each point.
+        shared_input = {"input": ray.put((shared, load_trace(Path(shared.trace))))}
         replay = ray.remote(max_retries=_MAX_RETRIES, num_cpus=1)(_replay)
-        running = {replay.remote(context, trace, point): number for number, point in enumerate(points)}
+        running = {replay.remote(shared_input, point): number for number, point in enumerate(points)}
         while running:
             ready, _ = ray.wait(list(running), num_returns=1)
             for reference in ready:
@@ -47,6 +48,15 @@ def run_on_ray(
         ray.shutdown()
 
 
-def _replay(shared: SweepInput, trace: Any, point: Point) -> Outcome | str:
+def _replay(shared_input: Mapping[str, Any], point: Point) -> Outcome | str:
+    return _open_worker(shared_input["input"]).run(point)
+
+
+@lru_cache(maxsize=1)
+def _open_worker(reference: Any) -> Worker:
+    """Return the worker of this process; catalogue, trace and what is computed of them stay."""
+    import ray
+
     reduce_collections()
-    return Worker(shared, trace).run(point)
+    shared, trace = ray.get(reference)
+    return Worker(shared, trace)

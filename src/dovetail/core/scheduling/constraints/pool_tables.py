@@ -1,4 +1,4 @@
-"""NodePools as tables, DaemonSets subtracted; kept until one of their inputs changes.
+"""NodePools as tables, DaemonSets subtracted; kept until an input changes.
 
 Consecutive snapshots have the same instance types and DaemonSets, and NodePools that
 differ in their status alone. Nothing in a table changes while pods are placed, except
@@ -31,7 +31,7 @@ class PoolTable(NamedTuple):
 
 
 class _Inputs(NamedTuple):
-    """What a table depends on, without the status of its NodePool."""
+    """Inputs of a table, without the status of its NodePool."""
 
     name: str
     template: NodeTemplate

@@ -1,4 +1,4 @@
-"""Columns of existing nodes: free resources, labels and taints, cached on the nodes.
+"""Columns of existing nodes (free resources, labels, taints), cached on them.
 
 What a node has to offer depends on the node and on the *layout* of the arrays:
 resources, label keys that matter, and the requests of DaemonSets. Layouts rarely
