@@ -1,10 +1,11 @@
 """A soak finds no violation, and its checks find those that there are."""
 
-from collections.abc import Callable
+import json
+import subprocess
+import sys
 from datetime import timedelta
 
 import msgspec
-import numpy as np
 import pytest
 
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
@@ -27,14 +28,12 @@ from tests.support.simulator.clusters import (
 from tests.support.soak.checks import MAX_DEGRADED, MAX_DELETING, MAX_PENDING, SoakChecks
 from tests.support.soak.disturbances import ApiErrorInjector, UndisturbedTime
 from tests.support.soak.events import SoakEvents
-from tests.support.soak.memory import MemorySample, find_leaks, measure_growth, sample_memory
+from tests.support.soak.leaks import FREED, LEAKS, MONTH
+from tests.support.soak.memory import MemorySample, measure_growth
 from tests.support.soak.objects import SERVICES, soak_objects
 from tests.support.soak.run import SoakReport, run_soak
 
 MINUTE = timedelta(minutes=1)
-MONTH = timedelta(days=30)
-SAMPLES = 13
-"""Four of the first day, and three in each third of the others."""
 
 
 def checked(cluster: SimulatedCluster) -> tuple[SoakChecks, UndisturbedTime]:
@@ -189,37 +188,22 @@ def test_growth_of_memory_is_not_known_after_few_days() -> None:
     assert measure_growth([a_sample()] * 3, timedelta(days=1)) == {}
 
 
-LEAKS: dict[str, Callable[[int], object]] = {
-    "lists": lambda number: [number],
-    "strings": lambda number: f"pod-{number}",
-    "instants": lambda number: timedelta(seconds=number),
-    "arrays": lambda number: np.ones(256) if number % 10 == 0 else None,
-    "large arrays": lambda number: np.ones(4_000) if number % 600 == 0 else None,
-    "buffers": lambda number: bytearray(2_000) if number % 10 == 0 else None,
-}
+@pytest.fixture(scope="module")
+def leaks() -> dict[str, list[str]]:
+    """What the check finds of each kind of leak, in a process of its own."""
+    command = [sys.executable, "-m", "tests.support.soak.leaks"]
+    child = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, list[str]] = json.loads(child.stdout)
+    return found
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_whatever_a_month_leaks_is_a_violation(leak: str) -> None:
-    leaked: list[object] = []
-    samples = []
-    for day in range(SAMPLES):
-        leaked += [LEAKS[leak](number) for number in range(12_000)]
-        samples.append(sample_memory(day))
-
-    grown = find_leaks(measure_growth(samples, MONTH))
-
-    assert any(text.startswith(("objects", "blocks", "heap_mib")) for text in grown), samples[-1]
+def test_whatever_a_month_leaks_is_a_violation(leak: str, leaks: dict[str, list[str]]) -> None:
+    assert any(text.startswith(("objects", "blocks", "heap_mib")) for text in leaks[leak]), leaks[leak]
 
 
-def test_memory_that_is_freed_every_day_is_no_violation() -> None:
-    samples = []
-    for day in range(SAMPLES):
-        freed = [[LEAKS[leak](number) for number in range(12_000)] for leak in LEAKS]
-        freed.clear()
-        samples.append(sample_memory(day))
-
-    assert find_leaks(measure_growth(samples, MONTH)) == []
+def test_memory_that_is_freed_every_day_is_no_violation(leaks: dict[str, list[str]]) -> None:
+    assert leaks[FREED] == []
 
 
 def a_sample(**measures: int) -> MemorySample:
