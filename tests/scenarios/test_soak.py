@@ -190,11 +190,11 @@ def test_growth_of_memory_is_not_known_after_few_days() -> None:
 
 @pytest.fixture(scope="module")
 def leaks() -> dict[str, list[str]]:
-    """What the check finds of each kind of leak, in a process of its own."""
+    """Violations by kind of leak, found in a process of its own."""
     command = [sys.executable, "-m", "tests.support.soak.leaks"]
     child = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, list[str]] = json.loads(child.stdout)
-    return found
+    violations: dict[str, list[str]] = json.loads(child.stdout)
+    return violations
 
 
 @pytest.mark.parametrize("leak", LEAKS)

@@ -33,8 +33,8 @@ _OBJECTS = 12_000
 
 def find_each_leak() -> dict[str, list[str]]:
     """Return the violations of a month with each leak, and of one without."""
-    found = {name: find_leaks(measure_growth(_leak(create), MONTH)) for name, create in LEAKS.items()}
-    return {**found, FREED: find_leaks(measure_growth(_allocate_and_free(), MONTH))}
+    violations = {name: find_leaks(measure_growth(_leak(create), MONTH)) for name, create in LEAKS.items()}
+    return {**violations, FREED: find_leaks(measure_growth(_allocate_and_free(), MONTH))}
 
 
 def _leak(create: Callable[[int], object]) -> list[MemorySample]:
