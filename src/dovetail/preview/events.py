@@ -1,6 +1,6 @@
 """Events of EC2 without an effect on a cluster, and why they have none."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import singledispatch
 from typing import Any, Final
 
@@ -26,31 +26,43 @@ def _(action: NewImages, cluster: SimulatedCluster) -> str:
         for name, recorded in cluster.ec2.recorded_nodeclasses.items()
         if not action.node_classes or name in action.node_classes
     }
-    if not classes:
-        return _NO_CLASS
-    latest = [name for name, spec in classes.items() if selects_latest_image(spec)]
-    if not latest:
-        pinned = [f"{name} selects {_describe_terms(spec)}" for name, spec in sorted(classes.items())]
-        return f"no EC2NodeClass selects the latest AMI: {join_first(pinned)}"
-    return _find_unused(latest, cluster)
+    return _explain_classes(
+        classes, cluster, selects=selects_latest_image, otherwise="no EC2NodeClass selects the latest AMI"
+    )
 
 
 @explain_no_effect.register
 def _(action: Upgrade, cluster: SimulatedCluster) -> str:
     classes = {name: recorded.spec for name, recorded in cluster.ec2.recorded_nodeclasses.items()}
-    if not classes:
-        return _NO_CLASS
-    by_alias = [name for name, spec in classes.items() if selects_by_alias(spec)]
-    if not by_alias:
-        pinned = [f"{name} selects {_describe_terms(spec)}" for name, spec in sorted(classes.items())]
-        return f"AMIs follow the version only if an alias selects them: {join_first(pinned)}"
-    return _find_unused(by_alias, cluster)
+    return _explain_classes(
+        classes,
+        cluster,
+        selects=selects_by_alias,
+        otherwise="AMIs follow the version only if an alias selects them",
+    )
 
 
 @explain_no_effect.register
 def _(action: Interrupt, cluster: SimulatedCluster) -> str:
     is_spot = any(instance.choice.offering.capacity_type == SPOT for instance in cluster.ec2.instances())
     return "" if is_spot else "no NodePool has a spot instance"
+
+
+def _explain_classes(
+    classes: Mapping[str, Mapping[str, Any]],
+    cluster: SimulatedCluster,
+    *,
+    selects: Callable[[Mapping[str, Any]], bool],
+    otherwise: str,
+) -> str:
+    """Return why no node has an EC2NodeClass that selects other AMIs now; empty: one has."""
+    if not classes:
+        return _NO_CLASS
+    selecting = [name for name, spec in classes.items() if selects(spec)]
+    if not selecting:
+        pinned = [f"{name} selects {_describe_terms(spec)}" for name, spec in sorted(classes.items())]
+        return f"{otherwise}: {join_first(pinned)}"
+    return _find_unused(selecting, cluster)
 
 
 def _find_unused(names: Iterable[str], cluster: SimulatedCluster) -> str:

@@ -55,8 +55,9 @@ def scheduled_condition(plane: ControlPlane, name: str) -> Object:
     return next((item for item in conditions if item["type"] == "PodScheduled"), {})
 
 
-def is_nominated(plane: ControlPlane, name: str) -> Callable[[], bool]:
-    return lambda: bool(nominated_node(plane, name))
+def has_preempted(plane: ControlPlane, name: str) -> Callable[[], bool]:
+    """Return whether a pod has its node and a victim; victims are deleted after the nomination."""
+    return lambda: bool(nominated_node(plane, name) and terminating(plane))
 
 
 def is_unschedulable(plane: ControlPlane, name: str) -> Callable[[], bool]:
@@ -68,7 +69,7 @@ def test_a_pod_takes_the_node_of_a_less_important_one(plane: ControlPlane) -> No
     run_on(plane, node, "cheap", "low")
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
-    plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
+    plane.wait_until("the pod preempts", has_preempted(plane, "urgent"))
     waits_for, victims = nominated_node(plane, "urgent"), terminating(plane)
     plane.delete(PODS, "cheap", grace_period_seconds=0)
     plane.wait_until("it is bound", lambda: plane.get(PODS, "urgent")["spec"].get("nodeName") == node)
@@ -97,7 +98,7 @@ def test_only_as_many_pods_as_needed_are_preempted_the_least_important_first(pla
     run_on(plane, node, "middle", "middle", cpu="2")
 
     plane.create(PODS, prioritised(plane, "urgent", "high", cpu="2"))
-    plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
+    plane.wait_until("the pod preempts", has_preempted(plane, "urgent"))
 
     assert terminating(plane) == ["low"]
 
@@ -108,7 +109,7 @@ def test_the_node_with_the_least_important_victims_is_chosen(plane: ControlPlane
     run_on(plane, second, "low", "low")
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
-    plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
+    plane.wait_until("the pod preempts", has_preempted(plane, "urgent"))
 
     assert nominated_node(plane, "urgent") == second
     assert terminating(plane) == ["low"]
@@ -121,7 +122,7 @@ def test_fewer_victims_are_better_than_many_of_the_same_priority(plane: ControlP
     run_on(plane, second, "whole", "low")
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
-    plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
+    plane.wait_until("the pod preempts", has_preempted(plane, "urgent"))
 
     assert terminating(plane) == ["whole"]
 
@@ -133,7 +134,7 @@ def test_a_budget_that_allows_no_disruption_is_respected_if_another_node_fits(pl
     guard(plane)
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
-    plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
+    plane.wait_until("the pod preempts", has_preempted(plane, "urgent"))
 
     assert terminating(plane) == ["other"]
 
@@ -143,7 +144,7 @@ def test_a_budget_does_not_prevent_preemption_if_no_other_node_fits(plane: Contr
     guard(plane)
 
     plane.create(PODS, prioritised(plane, "urgent", "high"))
-    plane.wait_until("the pod is nominated", is_nominated(plane, "urgent"))
+    plane.wait_until("the pod preempts", has_preempted(plane, "urgent"))
 
     assert terminating(plane) == ["guarded"]
 
