@@ -27,8 +27,10 @@ _PATHS = {
 }
 _TRIM_SECONDS = 25.0
 """A replica returns freed memory every ten seconds; its next plan frees what the last one used."""
-MAX_MEMORY_AFTERWARDS = 1.2
+MEMORY_GOAL = 1.2
 """Memory after the hostile objects, relative to before."""
+MAX_MEMORY_AFTERWARDS = 1.3
+"""Above it a run fails: single runs differ by 5 % of the memory before."""
 _RETURN_SECONDS = 90.0
 """Time for that; a replica that shares the CPU with much other work takes longest."""
 DEFAULT_LEASE, SHORT_LEASE = 15, 5
@@ -167,7 +169,7 @@ class Attacks:
         self.record(attack, "NodeClaim of an ordinary pod afterwards", self.prober.measure())
         began = self._clock.seconds()
         ratio = self._measure_memory(leader.pid) / before
-        while ratio > MAX_MEMORY_AFTERWARDS and self._clock.seconds() < began + _RETURN_SECONDS:
+        while ratio > MEMORY_GOAL and self._clock.seconds() < began + _RETURN_SECONDS:
             ratio = self._measure_memory(leader.pid) / before
         if leader is environment.leader():
             self.record(attack, "memory afterwards over before", ratio)
