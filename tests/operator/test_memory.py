@@ -81,6 +81,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads the memory of a process from /proc")
 def test_memory_returns_after_200_node_classes_and_nodepools_are_deleted() -> None:
     done = subprocess.run(

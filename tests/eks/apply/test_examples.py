@@ -7,9 +7,13 @@ from tests.support.eks.configs import EXAMPLES
 from tests.support.moto.cluster_account import TestAccount
 
 NAMES = [path.stem for path in EXAMPLES]
+QUICK = "managed-node-group"
+"""The others take ten seconds each."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == QUICK else pytest.mark.slow) for name in NAMES]
+)
 def test_example_is_created_in_one_run_and_destroyed_without_leftovers(
     account: TestAccount, name: str
 ) -> None:

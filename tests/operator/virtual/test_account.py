@@ -118,6 +118,7 @@ def a_bound_pod(node: str) -> Object:
     return {"metadata": {"name": "web"}, "spec": spec}
 
 
+@pytest.mark.slow
 def test_nodeoverlays_change_prices_and_capacity_of_virtual_instances() -> None:
     async def work(env: AccountEnvironment) -> None:
         types = RequirementSpec(INSTANCE_TYPE, Operator.IN, ("m5.large", "m6i.24xlarge"))
