@@ -2,10 +2,12 @@
 
 import threading
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 from dovetail.errors import DovetailError
 from dovetail.host.clock import SystemClock
+from dovetail.model.karpenter.condition_types import INITIALIZED
 from dovetail.simulator.ec2.billing import LaunchRecord
 from tests.live.chaos.api import NODE_CLAIMS, PODS, ApiFailure
 from tests.live.chaos.environment import ChaosEnvironment, memory_mib
@@ -40,6 +42,8 @@ class Monitor(threading.Thread):
         """MiB, sampled."""
         self.overall_memory_peak = 0.0
         """MiB, of all processes so far, between samples too."""
+        self.initialized: dict[str, datetime] = {}
+        """NodeClaim → when it was initialized: a replica may be killed before it logs that."""
         self.unbound_since: float | None = None
         self.longest_unbound = 0.0
 
@@ -86,6 +90,7 @@ class Monitor(threading.Thread):
         running = [launch for launch in self.launches() if launch.shutting_down is None]
         provider_ids, launching = set(), set()
         for claim in self._api.items(NODE_CLAIMS):
+            self._note_initialized(claim)
             provider_id = (claim.get("status") or {}).get("providerID")
             if provider_id:
                 provider_ids.add(provider_id)
@@ -96,6 +101,12 @@ class Monitor(threading.Thread):
             for launch in running
             if launch.provider_id not in provider_ids and launch.claim_uid not in launching
         ]
+
+    def _note_initialized(self, claim: dict[str, Any]) -> None:
+        for condition in (claim.get("status") or {}).get("conditions") or ():
+            if condition["type"] == INITIALIZED and condition["status"] == "True":
+                since = datetime.fromisoformat(condition["lastTransitionTime"])
+                self.initialized.setdefault(claim["metadata"]["name"], since)
 
     def double_launches(self) -> list[str]:
         """Return the names of NodeClaims with more than one instance."""

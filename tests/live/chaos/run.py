@@ -208,7 +208,7 @@ class _Run:
             _count("NodeClaims with more than one instance", monitor.double_launches()),
             _count(
                 "pods with a second NodeClaim while the first was starting",
-                audit.pods_planned_twice(environment.initialization_times()),
+                audit.pods_planned_twice(monitor.initialized | environment.initialization_times()),
             ),
             _count("instances without NodeClaim for more than 180 s", monitor.leaks.values()),
             _count("instances, NodeClaims or nodes left at the end of a round", self._leftovers),
