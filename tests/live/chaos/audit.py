@@ -144,8 +144,10 @@ class AuditLog:
     def pods_planned_twice(self, initialized: Mapping[str, datetime]) -> list[str]:
         """Return the pods that got a NodeClaim while another one for them was starting.
 
-        A NodeClaim starts until it is deleted or initialized; ``initialized`` has the times.
+        A NodeClaim starts until it is deleted or initialized; ``initialized`` has the times. A pod
+        that was bound elsewhere meanwhile waits for none: its node may be replaced.
         """
+        bound = self.bindings()
         ends = dict(initialized)
         for entry in self.entries:
             if (entry.group, entry.resource, entry.verb) == ("karpenter.sh", "nodeclaims", "delete"):
@@ -155,7 +157,9 @@ class AuditLog:
         for claim in self.created_claims():
             for pod in assigned_pods(claim):
                 earlier = starting.get(pod)
-                if earlier is not None and ends.get(earlier.name, claim.received) >= claim.received:
+                is_bound = bound.get(pod.rpartition("/")[0], claim.received) < claim.received
+                is_starting = earlier is not None and ends.get(earlier.name, claim.received) >= claim.received
+                if earlier is not None and is_starting and not is_bound:
                     twice.append(f"{pod}: nodeclaims {earlier.name} and {claim.name}")
                 starting[pod] = claim
         return twice
