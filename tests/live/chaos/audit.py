@@ -156,12 +156,12 @@ class AuditLog:
         starting: dict[str, AuditEntry] = {}
         for claim in self.created_claims():
             for pod in assigned_pods(claim):
-                earlier = starting.get(pod)
+                earlier, starting[pod] = starting.get(pod), claim
                 is_bound = bound.get(pod.rpartition("/")[0], claim.received) < claim.received
-                is_starting = earlier is not None and ends.get(earlier.name, claim.received) >= claim.received
-                if earlier is not None and is_starting and not is_bound:
+                if earlier is None or is_bound:
+                    continue
+                if ends.get(earlier.name, claim.received) >= claim.received:
                     twice.append(f"{pod}: nodeclaims {earlier.name} and {claim.name}")
-                starting[pod] = claim
         return twice
 
     def unschedulable_marks(self) -> dict[str, datetime]:
