@@ -27,13 +27,21 @@ _SIZES = [(100, 256), (200, 512), (250, 1024), (500, 1024), (500, 2048), (800, 2
 """Requests of pods: milli-CPUs and MiB; 20 of them fill a node of 8 vCPUs."""
 _TASKS_PER_POD = 0.75
 """Tasks of a day, for each pod of the peak."""
+_PODS_PER_WORKLOAD = 20
+_JOB_SHARE = 0.05
 
 
-def write_day(path: Path, *, pods: int = 4000, seed: int = 1, seconds: int = DAY) -> Path:
-    """Write the trace of a day with ``pods`` pods at its peak."""
+def write_day(
+    path: Path, *, pods: int = 4000, seed: int = 1, seconds: int = DAY, churn: float | None = None
+) -> Path:
+    """Write the trace of a day with ``pods`` pods at its peak; with ``churn``, a steady day."""
     header = Header(written_by="bench.recorded_day", start=START, region="us-east-1", cluster="bench")
     with TraceWriter(path, header) as writer:
-        for event in generate_day(pods=pods, seed=seed, seconds=seconds):
+        if churn is None:
+            events = generate_day(pods=pods, seed=seed, seconds=seconds)
+        else:
+            events = generate_steady_day(pods=pods, churn=churn, seed=seed, seconds=seconds)
+        for event in events:
             writer.write(event)
     return path
 
@@ -49,6 +57,45 @@ def generate_day(*, pods: int, seed: int, seconds: int = DAY) -> list[Event]:
     events += _incidents(source, seconds)
     order = {event: position for position, event in enumerate(map(id, events))}
     events = sorted(events, key=lambda event: (event.t, order[id(event)]))
+    return [*events, End(t=seconds)]
+
+
+def generate_steady_day(*, pods: int, churn: float, seed: int, seconds: int = DAY) -> list[Event]:
+    """Return the events of a day in which a share ``churn`` of the pods changes every hour.
+
+    A twentieth of the changes are Jobs, the others a Deployment with a pod more or fewer: as in
+    ``bench.record``.
+    """
+    source = random.Random(seed)
+    events: list[Event] = [Set(t=0, object=obj) for obj in _pools()]
+    replicas = [_PODS_PER_WORKLOAD] * (pods // _PODS_PER_WORKLOAD)
+    for number in range(len(replicas)):
+        cpu, memory = source.choice(_SIZES)
+        name, namespace = f"web-{number}", f"team-{number % 12}"
+        template = _template(name, cpu, memory, **_spread(number, name))
+        events.append(Set(t=0, object=_workload(name, namespace, _PODS_PER_WORKLOAD, template)))
+        if number % 3 == 0:
+            events.append(Set(t=0, object=_disruption_budget(name, namespace)))
+    report = _template("report", 500, 1024)
+    events.append(
+        Template(t=0, id="task", namespace="batch", owner="Job", workload="report", template=report)
+    )
+    for at in sorted(source.uniform(0, seconds) for _ in range(round(pods * churn * seconds / 3600))):
+        if source.random() < _JOB_SHARE:
+            duration = float(source.randrange(30, 3600))
+            events.append(Tasks(t=round(at, 1), template="task", count=1, seconds=duration))
+            continue
+        number = source.randrange(len(replicas))
+        replicas[number] += source.choice((-1, 1)) if replicas[number] > 1 else 1
+        events.append(
+            Scale(
+                t=round(at, 1),
+                kind="Deployment",
+                namespace=f"team-{number % 12}",
+                name=f"web-{number}",
+                replicas=replicas[number],
+            )
+        )
     return [*events, End(t=seconds)]
 
 
@@ -117,50 +164,55 @@ def _template(app: str, cpu: int, memory: int, *, revision: int = 1, **more: Any
     }
 
 
+def _workload(name: str, namespace: str, replicas: int, template: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+def _spread(number: int, name: str) -> dict[str, Any]:
+    """Return the zone spread that every fourth Deployment has."""
+    if number % 4:
+        return {}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": name}},
+    }
+    return {"topologySpreadConstraints": [spread]}
+
+
+def _disruption_budget(name: str, namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"maxUnavailable": "20%", "selector": {"matchLabels": {"app": name}}},
+    }
+
+
 def _deployment(number: int, peak: float, source: random.Random, seconds: int) -> Iterator[Event]:
     """Yield a Deployment, its scale every 10 minutes, and for some a roll-out."""
     name, namespace = f"web-{number}", f"team-{number % 12}"
     cpu, memory = source.choice(_SIZES)
     size = peak * source.uniform(0.4, 1.6)
     phase, swing = source.uniform(-0.06, 0.06), source.choice((0.0, 0.3, 0.5, 0.6))
-    more: dict[str, Any] = {}
-    if number % 4 == 0:
-        more["topologySpreadConstraints"] = [
-            {
-                "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": name}},
-            }
-        ]
 
     def replicas(at: float) -> int:
         wave = math.cos(2 * math.pi * (at / DAY - 14 / 24 - phase))
         return max(1, round(size * (1 - swing / 2 + swing / 2 * wave)))
 
     def workload(at: float, revision: int) -> dict[str, Any]:
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {
-                "replicas": replicas(at),
-                "selector": {"matchLabels": {"app": name}},
-                "template": _template(name, cpu, memory, revision=revision, **more),
-            },
-        }
+        template = _template(name, cpu, memory, revision=revision, **_spread(number, name))
+        return _workload(name, namespace, replicas(at), template)
 
     yield Set(t=0, object=workload(0, 1))
     if number % 3 == 0:
-        yield Set(
-            t=0,
-            object={
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": {"maxUnavailable": "20%", "selector": {"matchLabels": {"app": name}}},
-            },
-        )
+        yield Set(t=0, object=_disruption_budget(name, namespace))
     last = replicas(0)
     offset = source.uniform(0, 600)
     rolled = source.uniform(9, 18) * 3600 if number % 5 == 0 else None

@@ -1,7 +1,7 @@
 """Measure the replay of a day: 200 nodes, 4,000 pods, 3,000 tasks.
 
 One JSON line: CPU seconds and peak memory of one replay, and what it found.
-``python -m bench.replay`` generates the day and replays it.
+``python -m bench.replay`` generates the day and replays it; ``--churn 0.01`` a steady one.
 """
 
 import argparse
@@ -26,17 +26,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.replay", description=__doc__)
     parser.add_argument("--pods", type=int, default=4000)
     parser.add_argument("--hours", type=float, default=DAY / 3600)
+    parser.add_argument("--churn", type=float, help="a steady day: share of the pods that change per hour")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", metavar="FILE", help="only write the trace")
     parser.add_argument("--trace", metavar="FILE", help="a trace to replay")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args(arguments)
+    day = {"pods": options.pods, "seed": options.seed, "churn": options.churn}
     if options.write:
-        write_day(Path(options.write), pods=options.pods, seed=options.seed)
+        write_day(Path(options.write), **day)
         return 0
     reduce_collections()  # As in every command.
     with TemporaryDirectory(prefix="dovetail-replay-") as folder:
-        path = Path(options.trace or write_day(Path(folder, "day"), pods=options.pods, seed=options.seed))
+        path = Path(options.trace or write_day(Path(folder, "day"), **day))
         return _measure(path, timedelta(hours=options.hours), options.profile)
 
 

@@ -53,14 +53,46 @@ def test_after_commands_small_clusters_are_scanned_sooner() -> None:
     assert intervals == [timedelta(seconds=0.15), timedelta(seconds=20)]
 
 
-def test_two_thousand_nodes_are_scanned_every_twenty_seconds_and_every_minute_without_result() -> None:
+def test_two_thousand_nodes_are_scanned_every_four_minutes_while_scans_find_nothing() -> None:
     interval = ScanInterval()
     intervals = []
-    for _ in range(4):
+    for _ in range(6):
         scan(interval, nodes=2_000).notify_change()
         intervals.append(int((interval.next_scan_at(NOW) - NOW).total_seconds()))
 
-    assert intervals == [20, 40, 60, 60]
+    assert intervals == [20, 40, 80, 160, 240, 240]
+
+
+def test_large_cluster_is_scanned_sooner_once_the_pods_of_a_node_have_left() -> None:
+    interval = ScanInterval()
+    for _ in range(6):
+        scan(interval, nodes=500)
+
+    may_run_earlier = [interval.notify_change(freed_nodes=0.4) for _ in range(4)]
+
+    assert may_run_earlier == [True, False, True, False]
+    assert interval.next_scan_at(NOW) == NOW + 3 * MIN_INTERVAL
+
+
+def test_pods_that_left_before_a_scan_do_not_make_the_next_one_sooner() -> None:
+    interval = ScanInterval()
+    for _ in range(6):
+        interval.notify_change(freed_nodes=5)
+        scan(interval, nodes=500)
+
+    interval.notify_change()
+
+    assert interval.next_scan_at(NOW) == NOW + 12 * MIN_INTERVAL
+
+
+def test_frequent_scans_of_a_large_cluster_run_every_ten_to_thirty_seconds() -> None:
+    interval = ScanInterval(is_frequent=True)
+    intervals = []
+    for _ in range(4):
+        scan(interval, nodes=500).notify_change()
+        intervals.append(interval.next_scan_at(NOW) - NOW)
+
+    assert intervals == [factor * MIN_INTERVAL for factor in (1, 2, 3, 3)]
 
 
 def test_reset_allows_a_scan_at_once() -> None:

@@ -127,13 +127,19 @@ class CandidateFinder(ControllerBase):
         eligible_times: list[datetime] = []
         any_blocked = False
         context = self._get_candidate_context(now)
-        for number, name in enumerate([claim.name for claim in self._cache.claims()], 1):
+        trigger = method.trigger_condition
+        listed = self._cache.claims()
+        if trigger:
+            listed = [claim for claim in listed if is_true(claim.conditions, trigger)]
+        for number, listed_claim in enumerate(listed, 1):
             if number % NODES_PER_SLICE == 0:
                 await self._loop.sleep(timedelta())
-            claim = self._cache.claim(name)
+            # Other work changes NodeClaims only between slices.
+            is_current = number < NODES_PER_SLICE
+            claim = listed_claim if is_current else self._cache.claim(listed_claim.name)
             if claim is None or claim.deleting or not claim.provider_id:
                 continue
-            if method.trigger_condition and not is_true(claim.conditions, method.trigger_condition):
+            if trigger and not is_true(claim.conditions, trigger):
                 continue
             result = self._evaluate(claim, method, context)
             if isinstance(result, Candidate):

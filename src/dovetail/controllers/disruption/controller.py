@@ -33,13 +33,13 @@ from dovetail.controllers.disruption.candidates import (
 )
 from dovetail.controllers.disruption.events import DisruptionEvents
 from dovetail.controllers.disruption.executor import CommandExecutor, DisruptionCause
+from dovetail.controllers.disruption.fruitless_scans import FruitlessScans
 from dovetail.controllers.disruption.policy_guard import PolicyGuard
 from dovetail.controllers.disruption.savings import SavingsRecorder
 from dovetail.controllers.disruption.triggers import DisruptionTriggers
 from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.command import Command
-from dovetail.core.disruption.context import DisruptionContext
 from dovetail.core.disruption.method import Decision, Method, MethodInput, Validate, Validation
 from dovetail.core.disruption.registry import METHODS
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
@@ -88,8 +88,7 @@ class DisruptionController(ControllerBase):
         self._savings = SavingsRecorder(context)
         self._policy_guard = PolicyGuard(context)
         self._pending: dict[Method, _PendingValidation] = {}
-        self._fruitless: dict[Method, tuple[object, Decision]] = {}
-        """Method → input and result of its last evaluation, if that found no command."""
+        self._fruitless = {method: FruitlessScans(method) for method in METHODS if method.needs_context}
 
     def handle_node(self, change: ObjectChange) -> Iterable[str]:
         """Forget the keep reason of a deleted node, then apply the triggers."""
@@ -171,7 +170,7 @@ class DisruptionController(ControllerBase):
         now = self._loop.now()
         context = self._finder.get_context(method_input.candidates, now)
         full_input = replace(method_input, context=context)
-        decision = await self._evaluate_if_changed(method, full_input, context)
+        decision = await self._evaluate_if_changed(method, full_input)
         finished = self._loop.now()
         self.triggers.scan_intervals[method].finish_scan(
             finished,
@@ -181,18 +180,11 @@ class DisruptionController(ControllerBase):
         )
         return decision
 
-    async def _evaluate_if_changed(
-        self, method: Method, full_input: MethodInput, context: DisruptionContext
-    ) -> Decision:
-        """Return the last decision if it found nothing and would be the same again."""
-        state = None
-        if method.get_time_state is not None:
-            timeless = replace(context, snapshot=replace(context.snapshot, now=None))
-            state = (replace(full_input, context=timeless), method.get_time_state(context))
-            last = self._fruitless.pop(method, None)
-            if last is not None and last[0] == state:
-                self._fruitless[method] = last
-                return last[1]
+    async def _evaluate_if_changed(self, method: Method, full_input: MethodInput) -> Decision:
+        """Call ``method.decide``, unless scans that found nothing show that it finds nothing."""
+        known = self._fruitless[method].find_decision(full_input)
+        if known is not None:
+            return known
         started = self._loop.now()
         decision = await self._executor.run(lambda: method.decide(full_input))
         if decision.policy_failure:
@@ -204,10 +196,7 @@ class DisruptionController(ControllerBase):
             (self._loop.now() - started).total_seconds(),
             EvaluationLabels(reason=method.reason.lower(), consolidation_type=method.consolidation_type(2)),
         )
-        # A plug-in that declined every move may decide otherwise at another time.
-        asked = decision.policy_answered or decision.policy_failure
-        if state is not None and not decision.commands and not asked:
-            self._fruitless[method] = (state, decision)
+        self._fruitless[method].record(full_input, decision)
         return decision
 
     async def _schedule_validation(

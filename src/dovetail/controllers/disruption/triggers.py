@@ -13,6 +13,7 @@ from dovetail.controllers.runtime.workqueue import Backoff
 from dovetail.core.disruption.candidates import is_empty
 from dovetail.core.disruption.host_groups import HOST_GROUPS
 from dovetail.core.disruption.method import Method
+from dovetail.core.disruption.policy import Search
 from dovetail.core.disruption.registry import METHODS, get_methods
 from dovetail.core.disruption.replacement import decode_replacement
 from dovetail.core.pod.eligibility import is_reschedulable
@@ -65,7 +66,13 @@ class DisruptionTriggers(ControllerBase):
         self.state_nodes = StateNodes(context)
         self.exhausted_nodepools: frozenset[str] = frozenset()
         """NodePools whose budgets held candidates back in the latest scan."""
-        self.scan_intervals = {method: ScanInterval() for method in METHODS if method.needs_context}
+        # Karpenter scans every 10 s. Nodes with a trigger condition must be replaced.
+        is_karpenter = context.consolidation_policy.search is Search.KARPENTER
+        self.scan_intervals = {
+            method: ScanInterval(is_frequent=is_karpenter or bool(method.trigger_condition))
+            for method in METHODS
+            if method.needs_context
+        }
         self._backoff = ReplacementBackoff()
         self._recent_moves = RecentMoves(context)
 
@@ -113,7 +120,8 @@ class DisruptionTriggers(ControllerBase):
             return ()
         if old is not None and is_reschedulable(old):
             self.state_nodes.record_empty(node.name)
-            return self._scan_if_empty(node) or self._notify_change()
+            pods = len(self._cache.pods_on(node.name)) + (new is None)
+            return self._scan_if_empty(node) or self._notify_change(freed_nodes=1 / max(pods, 1))
         return self._scan_if_empty(node)
 
     def handle_node(self, change: ObjectChange) -> Iterable[str]:
@@ -157,10 +165,10 @@ class DisruptionTriggers(ControllerBase):
         end = self._recent_moves.rests_until(claim)
         return end if end is not None and self._loop.now() < end else None
 
-    def _notify_change(self) -> Iterable[str]:
-        """Mark all scan intervals; enqueue a scan only for the first change since the last."""
-        first_changes = [interval.notify_change() for interval in self.scan_intervals.values()]
-        return _SCAN if any(first_changes) else ()
+    def _notify_change(self, freed_nodes: float = 0.0) -> Iterable[str]:
+        """Mark all scan intervals; enqueue a scan only if one may run earlier than before."""
+        is_earlier = [interval.notify_change(freed_nodes) for interval in self.scan_intervals.values()]
+        return _SCAN if any(is_earlier) else ()
 
     def _update_backoff(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
         """Record whether replacements succeed.
