@@ -61,7 +61,7 @@ def generate_day(*, pods: int, seed: int, seconds: int = DAY) -> list[Event]:
 
 
 def generate_steady_day(*, pods: int, churn: float, seed: int, seconds: int = DAY) -> list[Event]:
-    """Return the events of a day in which a share ``churn`` of the pods changes every hour.
+    """Return the events of a day in which a share of the pods changes per hour.
 
     A twentieth of the changes are Jobs, the others a Deployment with a pod more or fewer: as in
     ``bench.record``.

@@ -17,6 +17,7 @@ from dovetail.controllers.disruption.scan_interval import MAX_INTERVAL
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.method import Decision, Method, MethodInput
+from dovetail.core.disruption.policy import Search
 from dovetail.core.scheduling.pods.pending import find_pods_to_schedule
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import NO_CONDITIONS
@@ -75,9 +76,10 @@ class FruitlessScans:
             self._forget()
         self._latest = (_without_time(inputs), self._method.get_time_state(context), decision)
         snapshot, reasons = context.snapshot, {reason.node: reason for reason in decision.keep_reasons}
+        if inputs.policy.search is Search.KARPENTER:
+            return  # Karpenter evaluates the cluster after every change.
         if find_pods_to_schedule(snapshot) or any(reason.code in _WAITS for reason in reasons.values()):
-            # Pending pods took room that they may not take in the end.
-            return
+            return  # Pending pods took room that they may not take in the end.
         self._environment, self._evaluated_at = environment, snapshot.now
         nodes = {node.name: node for node in snapshot.nodes}
         self._targets = {name: node for name, node in self._targets.items() if name in nodes}
