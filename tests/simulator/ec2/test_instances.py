@@ -126,6 +126,27 @@ def test_billing_records_the_claim_of_an_instance_and_when_it_terminated() -> No
     assert launch.terminated == launched + timedelta(seconds=63)
 
 
+def test_launches_that_ended_long_ago_can_be_forgotten_and_their_cost_stays() -> None:
+    harness = Ec2Harness()
+    old, recent, _ = (
+        harness.do(harness.cloud.create(a_claim(name, kinds=[ON_DEMAND])))
+        for name in ("old", "recent", "running")
+    )
+    harness.wait(HOUR)
+    harness.do(harness.cloud.delete(old.provider_id))
+    harness.wait(HOUR)
+    harness.do(harness.cloud.delete(recent.provider_id))
+    harness.wait(HOUR)
+    billing = harness.ec2.billing
+    before = billing.cost(harness.now), billing.price_per_hour(), billing.instance_count
+
+    forgotten = billing.forget_terminated(harness.now - timedelta(hours=1, minutes=30))
+
+    assert forgotten == 1
+    assert [launch.claim for launch in billing.launches] == ["recent", "running"]
+    assert (billing.cost(harness.now), billing.price_per_hour(), billing.instance_count) == before
+
+
 def test_an_instance_can_be_made_never_to_run_or_never_to_register() -> None:
     harness = Ec2Harness()
     harness.ec2.fail_next_launches(LaunchFailure.NEVER_RUNS)

@@ -35,6 +35,8 @@ from tests.support.soak.objects import NAMESPACE, soak_objects
 
 _CHECK_INTERVAL = timedelta(minutes=1)
 _SAMPLE_INTERVAL = timedelta(hours=6)
+_LAUNCHES_KEPT = timedelta(hours=6)
+"""After the termination of an instance: longer than any check looks back."""
 _RECOVERY = timedelta(hours=1)
 _REMOVAL = timedelta(hours=1)
 _STARTING = timedelta(minutes=10)
@@ -79,6 +81,7 @@ def run_soak(
     end = began + duration
     samples: list[MemorySample] = []
     reported: set[str] = set()
+    forgotten = 0
     next_event, next_check, next_sample = began + timedelta(minutes=20), began, began
     while clock.now() < end:
         clock.run(until=min(end, next_event, next_check, next_sample))
@@ -97,8 +100,9 @@ def run_soak(
             next_check = now + _CHECK_INTERVAL
         if now >= next_sample:
             next_sample = now + _SAMPLE_INTERVAL
+            forgotten += cluster.ec2.billing.forget_terminated(now - _LAUNCHES_KEPT)
             samples.append(sample_memory((now - began) / timedelta(days=1)))
-            progress(_describe(samples[-1], cluster, checks))
+            progress(_describe(samples[-1], cluster, checks, forgotten))
     pool_names = [pool["metadata"]["name"] for pool in cluster.api.list(NODE_POOLS).items]
     events.end()
     _finish(cluster, checks, pool_names)
@@ -110,7 +114,7 @@ def run_soak(
         load=load,
         events=dict(sorted(events.counts.items())),
         api_errors=dict(sorted(injector.injected.items())),
-        launches=len(cluster.ec2.billing.launches),
+        launches=forgotten + len(cluster.ec2.billing.launches),
         most_nodes=checks.most_nodes,
         pods_bound=len(checks.pending_seconds),
         pending=_summary(checks.pending_seconds),
@@ -179,11 +183,11 @@ def _run(cluster: SimulatedCluster, checks: SoakChecks, duration: timedelta) -> 
         checks.check()
 
 
-def _describe(sample: MemorySample, cluster: SimulatedCluster, checks: SoakChecks) -> str:
+def _describe(sample: MemorySample, cluster: SimulatedCluster, checks: SoakChecks, forgotten: int) -> str:
     violations = len(cluster.invariants.violations) + len(checks.violations)
     return (
         f"day {sample.day}: {cluster.ec2.billing.instance_count} instances, "
-        f"{len(cluster.ec2.billing.launches)} launches, RSS {sample.rss_mib} MiB, "
+        f"{forgotten + len(cluster.ec2.billing.launches)} launches, RSS {sample.rss_mib} MiB, "
         f"C heap {sample.heap_mib} MiB, {sample.blocks} blocks, {sample.objects} objects, "
         f"{violations} violations"
     )

@@ -103,6 +103,18 @@ class Billing:
                 self._rate = round(self.tariff(self._running) * _NANO)
         self._notify(launch)
 
+    def forget_terminated(self, before: datetime) -> int:
+        """Drop launches that were terminated before a time; return their number.
+
+        The cost stays. For runs of weeks, which would keep thousands of them.
+        """
+        kept = [
+            launch for launch in self._launches if launch.terminated is None or launch.terminated >= before
+        ]
+        dropped = len(self._launches) - len(kept)
+        self._launches = kept
+        return dropped
+
     def price_per_hour(self) -> float:
         """Return the current price of all running instances, in USD per hour."""
         return self._rate / _NANO
