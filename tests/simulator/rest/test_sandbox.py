@@ -11,12 +11,13 @@ import aiohttp
 
 from dovetail.host.clock import SystemClock
 from dovetail.logs import LogLine
-from dovetail.ports.api_resources import PODS
+from dovetail.ports.api_resources import REPLICA_SETS
+from dovetail.simulator.apiserver.write import freeze_object
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.rest.sandbox import Sandbox, SandboxEndpoint
 from dovetail.simulator.scenario.model import Phase, Until, Wait
 from tests.simulator.rest.rest_server import TOKEN
-from tests.support.simulator.api_server import a_pod, run_pod
+from tests.support.simulator.api_server import a_pod, a_replica_set, run_pod
 from tests.support.simulator.clusters import build_cluster, build_scenario, scaled
 
 SCENARIO = build_scenario(
@@ -102,23 +103,19 @@ def test_only_the_controller_pod_has_the_log_of_the_controllers() -> None:
     assert "nodeclaim" not in logs["other"]
 
 
-def test_a_component_that_fails_is_logged_and_the_cluster_goes_on() -> None:
+def test_a_component_that_fails_on_an_object_is_logged_and_the_cluster_goes_on() -> None:
     cluster, lines = build_cluster(), list[LogLine]()
     cluster.log.listeners.append(lines.append)
-
-    def fail() -> None:
-        raise KeyError("spec")
+    meta = {"name": "broken", "namespace": "default", "uid": "uid-of-broken"}
 
     async def client(get: Get) -> None:
-        cluster.clock.call_later(timedelta(seconds=1), fail)
-        cluster.clock.call_later(timedelta(seconds=2), lambda: cluster.api.create(PODS, a_pod("after")))
-        for _ in range(100):
-            if "after" in await get("/api/v1/pods"):
-                break
+        cluster.api.restore(REPLICA_SETS, freeze_object({"kind": "ReplicaSet", "metadata": meta}))
+        cluster.api.create(REPLICA_SETS, a_replica_set("after"))
+        while "after-" not in await get("/api/v1/pods"):
             await asyncio.sleep(0.05)
 
     serve(cluster, client, speed=10)
 
-    [fields] = [line.fields for line in lines if line.message == "a simulated component failed"]
-    assert fields["error"] == "KeyError: 'spec'"
-    assert fields["at"].startswith("test_sandbox.py:")
+    failures = [line.fields for line in lines if line.message == "a simulated component failed"]
+    assert {fields["object"] for fields in failures} == {"default/broken"}
+    assert all(fields["error"] == "KeyError: 'spec'" and ".py:" in fields["at"] for fields in failures)

@@ -141,7 +141,7 @@ class ApiServer:
         Skips defaulting, validation and managedFields: this is the most frequent write.
         """
         old = self._find(LEASES, name, namespace)
-        spec = FrozenObject({**old["spec"], "renewTime": renew_time})
+        spec = FrozenObject({**(old.get("spec") or {}), "renewTime": renew_time})
         return self._store.put(LEASES, FrozenObject({**old, "spec": spec}), old=old)
 
     def patch(

@@ -99,15 +99,24 @@ class Heartbeats:
     def _beat(self) -> None:
         self._next = None
         self._schedule()
-        now = self._clock.now()
+        errors: list[Exception] = []
         for kubelet, added in self._added.items():
-            self._renew(kubelet)
-            if self._count_renewals(added) % _RENEWALS_PER_STATUS == 0:
-                try:
-                    node = with_heartbeat(self._api.get(NODES, kubelet.instance.name), now=now)
-                    self._api.update(NODES, node, subresource="status")
-                except NotFound:
-                    continue  # A kubelet does not recreate a deleted node.
+            try:
+                self._send(kubelet, added)
+            except Exception as error:  # noqa: BLE001 - raised below; the other kubelets come first
+                error.add_note(kubelet.instance.name)
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _send(self, kubelet: Kubelet, added: datetime) -> None:
+        self._renew(kubelet)
+        if self._count_renewals(added) % _RENEWALS_PER_STATUS == 0:
+            try:
+                node = with_heartbeat(self._api.get(NODES, kubelet.instance.name), now=self._clock.now())
+                self._api.update(NODES, node, subresource="status")
+            except NotFound:
+                return  # A kubelet does not recreate a deleted node.
 
     def _renew(self, kubelet: Kubelet) -> None:
         due = self._last_due()

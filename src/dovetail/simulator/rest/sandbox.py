@@ -78,6 +78,7 @@ class Sandbox:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         self._log.error(
             "a simulated component failed",
+            object=next(filter(None, getattr(error, "__notes__", ())), ""),
             error=f"{type(error).__name__}: {error}",
             at=f"{Path(frame.filename).name}:{frame.lineno}",
         )

@@ -1,5 +1,6 @@
 """Kube-scheduler simulator: binds pending pods to the best node."""
 
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -33,11 +34,13 @@ from dovetail.simulator.scheduler.queue import QueuedPod, SchedulingQueue, nomin
 from dovetail.simulator.scheduler.queueing_hints import QueueingHints
 from dovetail.simulator.scheduler.status import StatusWriter
 from dovetail.simulator.scheduler.volumes import VolumeConstraints, VolumeFilters
-from dovetail.simulator.workqueue import start_watch
+from dovetail.simulator.workqueue import WorkQueue, start_watch
 
 SCHEDULER: Final = "default-scheduler"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _TERMINAL: Final = ("Succeeded", "Failed")
+_ERROR_BACKOFF: Final = timedelta(seconds=1)
+"""Until a pod whose scheduling failed with an error, not for want of a node, is tried again."""
 _STORAGE: Final = (STORAGE_CLASSES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, CSI_NODES)
 
 
@@ -108,6 +111,7 @@ class KubeScheduler:
         self._bound_pods = BoundPods(self._table, self._pod_counts, self._volume_filters, self._framework)
         self._nominated_pods = NominatedPods(self._table, self._framework.ports)
         self._queue = SchedulingQueue(clock, self._cycle)
+        self._failed_queue: WorkQueue[QueuedPod] = WorkQueue(clock, self._retry)
         self._hints = QueueingHints(clock, self._queue, self._framework, self._pod_counts)
         self._status_writer = StatusWriter(api, clock, keep_events=keep_events)
         self._preemption = Preemption(api, self._bound_pods, self._framework, self._status_writer)
@@ -289,23 +293,52 @@ class KubeScheduler:
     # --- Scheduling cycle -----------------------------------------------------------------
 
     def _cycle(self) -> None:
+        errors: list[Exception] = []
         for queued_pod in self._queue.pop_batch():
-            pod_class = queued_pod.classified.pod_class
-            version = self._hints.version(pod_class)
-            group = self._queue.unschedulable.get(queued_pod.group)
-            if group is not None and group.version == version and not queued_pod.nominated:
-                self._reject(queued_pod, group.message, group.reasons, version)
-                continue
-            volumes = self._volume_filters.constraints_for(pod_class)
-            self._release_reservation(queued_pod)  # The pod may use its own reservation.
             try:
-                slot = self._framework.check_node(queued_pod.classified, volumes, queued_pod.nominated)
-                if slot is None:
-                    slot = self._framework.select_node(queued_pod.classified, volumes)
-            except Unschedulable as error:
-                self._reject(queued_pod, error.message, error.reasons, version)
-            else:
-                self._assume(queued_pod, slot, volumes)
+                self._schedule(queued_pod)
+            except Exception as error:  # noqa: BLE001 - raised below; the other pods come first
+                errors.append(error)
+                self._forget_assumed(queued_pod, error)
+                self._failed_queue.add(queued_pod, after=_ERROR_BACKOFF)
+        if errors:
+            raise errors[0]
+
+    def _retry(self, queued_pod: QueuedPod) -> None:
+        """Schedule a pod whose scheduling failed; the queue backs off if it fails again."""
+        if self._queue.pending.get(queued_pod.uid) is not queued_pod:
+            return
+        try:
+            self._schedule(queued_pod)
+        except Exception as error:
+            self._forget_assumed(queued_pod, error)
+            raise
+
+    def _forget_assumed(self, queued_pod: QueuedPod, error: Exception) -> None:
+        """Keep a pod pending that was not bound to its chosen node; name it in the error."""
+        error.add_note("/".join(reversed(queued_pod.key)))
+        if queued_pod.uid in self._bound_pods.pods:
+            self._bound_pods.remove(queued_pod.uid)
+        self._binding.pop(queued_pod.uid, None)
+        self._queue.pending[queued_pod.uid] = queued_pod
+
+    def _schedule(self, queued_pod: QueuedPod) -> None:
+        pod_class = queued_pod.classified.pod_class
+        version = self._hints.version(pod_class)
+        group = self._queue.unschedulable.get(queued_pod.group)
+        if group is not None and group.version == version and not queued_pod.nominated:
+            self._reject(queued_pod, group.message, group.reasons, version)
+            return
+        volumes = self._volume_filters.constraints_for(pod_class)
+        self._release_reservation(queued_pod)  # The pod may use its own reservation.
+        try:
+            slot = self._framework.check_node(queued_pod.classified, volumes, queued_pod.nominated)
+            if slot is None:
+                slot = self._framework.select_node(queued_pod.classified, volumes)
+        except Unschedulable as error:
+            self._reject(queued_pod, error.message, error.reasons, version)
+        else:
+            self._assume(queued_pod, slot, volumes)
 
     def _reject(self, queued_pod: QueuedPod, message: str, reasons: frozenset[str], version: int) -> None:
         self._queue.add_unschedulable(queued_pod, message=message, reasons=reasons, version=version)
