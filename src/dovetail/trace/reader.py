@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.text.json_reader import JSON_ERRORS
 from dovetail.codec.text.suggestions import suggest
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.trace.frames import DamagedFrameError, FrameReader, is_compressed
@@ -60,7 +61,7 @@ class TraceReader:
             for line in self._lines:
                 try:
                     event = decoder.decode(line)
-                except msgspec.MsgspecError as error:
+                except JSON_ERRORS as error:
                     self._add_error(*_describe(line, error))
                     continue
                 problem = order.check(event)
@@ -87,7 +88,7 @@ class TraceReader:
             )
         try:
             begin = msgspec.json.decode(line)
-        except msgspec.MsgspecError:
+        except JSON_ERRORS:
             raise self._fail(1, "this is not a trace: the first line is not JSON") from None
         if not isinstance(begin, dict) or begin.get("format") != FORMAT:
             raise self._fail(1, f"this is not a trace: the first line has no 'format': '{FORMAT}'")
@@ -260,11 +261,11 @@ def _open(path: Path) -> BufferedReader:
         raise InvalidInputError([ValidationError(str(path), 0, "", error.strerror or str(error))]) from None
 
 
-def _describe(line: bytes, error: msgspec.MsgspecError) -> tuple[str, str]:
+def _describe(line: bytes, error: Exception) -> tuple[str, str]:
     """Return the field and message of a line that is no event."""
     try:
         value = msgspec.json.decode(line)
-    except msgspec.MsgspecError:
+    except JSON_ERRORS:
         return "", f"this line is not JSON: {error}"
     if isinstance(value, dict) and value.get("format") == FORMAT:
         return "", "there is a second header: two traces are mixed; replay them one by one"
@@ -276,7 +277,7 @@ def _describe(line: bytes, error: msgspec.MsgspecError) -> tuple[str, str]:
     return _split(error)
 
 
-def _split(error: msgspec.MsgspecError) -> tuple[str, str]:
+def _split(error: Exception) -> tuple[str, str]:
     """Return the path and the text of an error of msgspec."""
     text, _, path = str(error).partition(" - at `$")
     return path.strip("`").lstrip("."), text

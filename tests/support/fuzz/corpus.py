@@ -24,6 +24,39 @@ _FENCE = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 Object = dict[str, Any]
 
+_CONTAINER: Object = {"name": "main", "resources": {"requests": {"cpu": "500m"}}}
+_OTHER_KINDS: tuple[Object, ...] = (
+    {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "defaults", "namespace": "default"},
+        "spec": {
+            "limits": [
+                {"type": "Container", "defaultRequest": {"cpu": "250m"}, "max": {"memory": "2Gi"}},
+                {"type": "Pod", "min": {"cpu": "10m"}, "maxLimitRequestRatio": {"cpu": "4"}},
+            ]
+        },
+    },
+    {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "sandboxed"},
+        "handler": "sandboxed",
+        "overhead": {"podFixed": {"cpu": "250m", "memory": "120Mi"}},
+        "scheduling": {
+            "nodeSelector": {"sandboxed": "yes"},
+            "tolerations": [{"key": "sandboxed", "operator": "Exists"}],
+        },
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": "buffer", "namespace": "default", "generation": 2},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [_CONTAINER]}},
+    },
+)
+"""Kinds of which neither the examples nor the simulated cluster have objects."""
+
 
 @cache
 def written_objects() -> list[Object]:
@@ -31,7 +64,8 @@ def written_objects() -> list[Object]:
     texts = [path.read_text() for path in sorted((ROOT / "examples").rglob("*.yaml"))]
     for page in sorted((ROOT / "docs").rglob("*.md")):
         texts += _FENCE.findall(page.read_text())
-    return [*(obj for text in texts for obj in _objects(text)), *(obj for _, obj in ACCEPTED)]
+    written = (obj for text in texts for obj in _objects(text))
+    return [*written, *(obj for _, obj in ACCEPTED), *_OTHER_KINDS]
 
 
 @cache

@@ -147,7 +147,8 @@ def get_latest_time(raw: dict[str, Any]) -> str:
     """Return the latest timestamp of an object; RFC 3339 times in UTC sort as text."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
-    times = [(raw.get("metadata") or {}).get("creationTimestamp")]
+    meta = raw.get("metadata")
+    times = [meta.get("creationTimestamp") if isinstance(meta, dict) else None]
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, dict):
             times += [condition.get("lastHeartbeatTime"), condition.get("lastTransitionTime")]

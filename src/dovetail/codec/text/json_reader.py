@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +17,9 @@ MAX_OBJECT_BYTES = 16 << 20
 """Ten times the limit of etcd; a larger value is not a Kubernetes object."""
 MAX_DUPLICATE_CHECK_BYTES = 4 << 20
 """Files up to this size are checked for duplicate keys; larger ones are generated."""
+
+JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Errors of msgspec for a text that is no JSON, no UTF-8, or nested too deeply."""
 
 _NEXT_OBJECT = re.compile(rb"^\}\s*^\{", re.MULTILINE)
 _BYTE = re.compile(r" \(byte ([0-9]+)\)$")
@@ -52,7 +55,7 @@ def _decode_envelope(file: str, data: bytes) -> _Envelope | list[msgspec.Raw] | 
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError:
         return None  # An object with an ``items`` field that is not a list.
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise _parse_error(file, data, error) from None
 
 
@@ -64,7 +67,7 @@ def _decode_object(file: str, data: bytes, part: bytes | msgspec.Raw) -> Any:
         raise ParseError(ValidationError(file, 1, "", message))
     try:
         return msgspec.json.decode(part)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise _parse_error(file, data, error) from None
 
 

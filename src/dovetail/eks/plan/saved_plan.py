@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.text.json_reader import JSON_ERRORS
 from dovetail.eks.plan.diff import PropertyChange
 from dovetail.eks.plan.planner import Action, Plan, Step
 from dovetail.eks.plan.resource import Account, DesiredResource
@@ -92,7 +93,7 @@ def is_plan(data: bytes) -> bool:
 def _decode(data: bytes) -> dict[str, Any] | None:
     try:
         document = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except JSON_ERRORS:
         return None
     return document if isinstance(document, dict) and document.get("format") == FORMAT else None
 

@@ -7,10 +7,11 @@ subscriptions, whose messages are audit events.
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from dovetail.codec.text.json_reader import JSON_ERRORS
 from dovetail.errors import InvalidInputError, ValidationError
 
 _MAX_ERRORS: Final = 20
@@ -45,7 +46,7 @@ class AuditEvent(msgspec.Struct, rename="camel", kw_only=True):
     response_status: _Status | None = None
     request_object: msgspec.Raw = msgspec.Raw()
     response_object: msgspec.Raw = msgspec.Raw()
-    stage_timestamp: datetime
+    stage_timestamp: Annotated[datetime, msgspec.Meta(tz=True)]
     annotations: dict[str, str] = {}
 
     @property
@@ -110,19 +111,19 @@ class AuditReader:
             return
         try:
             yield _decode_event(text)
-        except msgspec.MsgspecError as error:
+        except JSON_ERRORS as error:
             self._fail(name, number, f"this is not an audit event: {error}")
 
     def _read_document(self, text: bytes, name: str, number: int) -> Iterator[AuditEvent]:
         try:
             document = msgspec.json.decode(text)
-        except msgspec.MsgspecError as error:
+        except JSON_ERRORS as error:
             self._fail(name, number, f"this is not JSON: {error}")
             return
         for message in _messages(document):
             try:
                 yield _decode_event(message)
-            except msgspec.MsgspecError as error:
+            except JSON_ERRORS as error:
                 self._fail(name, number, f"a message is not an audit event: {error}")
 
     def _fail(self, name: str, line: int, message: str) -> None:
