@@ -1,6 +1,6 @@
 """Checks of a soak, beyond the invariants of every simulated cluster."""
 
-from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -61,8 +61,8 @@ class SoakChecks:
         self._cluster = cluster
         self._time = time
         self.violations: list[str] = []
-        self.pending_seconds = array("d")
-        """From the creation of each pod to its binding, in undisturbed time."""
+        self.pending_seconds: Counter[float] = Counter()
+        """Number of pods by the time from creation to binding, undisturbed and in tenths."""
         self.most_nodes = 0
         self._bound: dict[str, str] = {}
         self._pending: dict[str, tuple[Object, timedelta]] = {}
@@ -156,7 +156,7 @@ class SoakChecks:
         if self._bound.setdefault(uid, node) != node:
             self._report(f"pod {_key(pod)} is bound to {node} and was bound to {self._bound[uid]}")
         if (pending := self._pending.pop(uid, None)) is not None:
-            self.pending_seconds.append((self._time.elapsed() - pending[1]).total_seconds())
+            self.pending_seconds[round((self._time.elapsed() - pending[1]).total_seconds(), 1)] += 1
 
     def _handle_claim(self, event: WatchEvent) -> None:
         self._record_deletion(NODE_CLAIMS, event)

@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _INITIAL_SLOTS: Final = 64
-_MAX_CHANGES: Final = 100_000
+_MAX_CHANGES: Final = 10_000
 """Changes that are kept one by one; a reader that lags more starts over."""
 
 

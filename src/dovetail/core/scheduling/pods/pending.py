@@ -20,8 +20,8 @@ from dovetail.model.node import Node
 from dovetail.model.plan import Constraint, UnschedulableReason
 from dovetail.model.snapshot import ClusterSnapshot
 
-_MAX_KEYS: Final = 10_000
-"""Groups of pods whose budgets are remembered."""
+_PASSES_REMEMBERED: Final = 100
+"""Snapshots after which a group of pods that no node has any more is forgotten, or twice as many."""
 _MAX_BUDGET_SETS: Final = 4
 """Sets of PodDisruptionBudgets that are kept; few are in use at a time."""
 _FAR_FUTURE: Final = datetime.max.replace(tzinfo=UTC)
@@ -110,6 +110,7 @@ def reschedulable_groups(
             for budget in snapshot.pod_disruption_budgets
         )
     )
+    keeping.begin_pass()
 
     def filter_node(node: Node) -> Sequence[tuple[EquivalenceKey, tuple[Pod, ...]]]:
         node_pods = get_node_pods(node)
@@ -130,14 +131,21 @@ class _KeepingBudgets:
                 self._budgets.setdefault(namespace, []).append((selector, blocks_all_evictions))
         self._free_keys: set[EquivalenceKey] = set()
         """Groups that no budget keeps."""
+        self._older_keys: set[EquivalenceKey] = set()
+        """The same, of earlier snapshots; those still in use move to the others."""
+        self._passes = 0
+
+    def begin_pass(self) -> None:
+        """Forget groups that were not in use lately: the specs of deleted pods are freed."""
+        self._passes += 1
+        if self._passes % _PASSES_REMEMBERED == 0:
+            self._older_keys, self._free_keys = self._free_keys, set()
 
     def may_keep_any(self, keys: frozenset[EquivalenceKey]) -> bool:
         """Return True if budgets may keep pods of one of these groups."""
         if keys <= self._free_keys:
             return False
-        if len(self._free_keys) >= _MAX_KEYS:
-            self._free_keys.clear()
-        free_keys = {key for key in keys if not self._may_keep(key)}
+        free_keys = {key for key in keys if key in self._older_keys or not self._may_keep(key)}
         self._free_keys |= free_keys
         return len(free_keys) < len(keys)
 

@@ -16,8 +16,8 @@ from dovetail.simulator.apiserver.admission.field_errors import FieldError, inva
 
 DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_MAX_CACHED: Final = 10_000
-"""Valid parts in the cache; it is cleared when full."""
+_MAX_CACHED: Final = 1000
+"""Valid parts in the cache; it is cleared when full. The affinity of each DaemonSet pod is one."""
 
 
 class PodValidator:
