@@ -21,7 +21,8 @@ from dovetail.ports.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
-from dovetail.ports.kube_errors import ApiError
+from dovetail.ports.kube_errors import ApiError, BadRequest
+from dovetail.simulator.apiserver.options import PatchType
 from tests.support.simulator.clusters import build_cluster
 
 LABELS = {"app": "web"}
@@ -141,3 +142,44 @@ def test_incomplete_objects_end_no_component(resource: Resource) -> None:
 
     cluster.clock.run(until=cluster.clock.now() + timedelta(seconds=70))
     assert stored >= 5
+
+
+@pytest.mark.parametrize("resource", OBJECTS, ids=lambda resource: resource.kind)
+@pytest.mark.parametrize(
+    "status",
+    [
+        None,
+        {},
+        {"conditions": None},
+        {"conditions": [{}]},
+        {"conditions": [None]},
+        {"conditions": [{"type": "Ready"}]},
+        {"conditions": [{"status": "True"}]},
+        {"containerStatuses": [None], "phase": ""},
+        {"addresses": [None]},
+    ],
+    ids=str,
+)
+def test_an_incomplete_status_ends_no_component(resource: Resource, status: Any) -> None:
+    cluster = build_cluster()
+    namespace = "default" if resource.namespaced else ""
+    cluster.api.create(resource, {**OBJECTS[resource], "metadata": {"name": "odd"}}, namespace)
+    cluster.clock.run(until=cluster.clock.now() + timedelta(seconds=3))
+
+    odd = cluster.api.get(resource, "odd", namespace)
+    written = cluster.api.update(resource, {**odd, "status": status}, subresource="status")
+    cluster.clock.run(until=cluster.clock.now() + timedelta(seconds=70))
+
+    assert all(
+        condition.keys() >= {"type", "status"} for condition in written["status"].get("conditions") or ()
+    )
+
+
+@pytest.mark.parametrize("conditions", [5, "Ready", {"type": "Ready"}, [5], ["Ready"]], ids=str)
+def test_conditions_that_cannot_be_decoded_are_refused(conditions: Any) -> None:
+    cluster = build_cluster()
+    cluster.api.create(NODES, {"metadata": {"name": "odd"}})
+
+    patch = {"status": {"conditions": conditions}}
+    with pytest.raises(BadRequest, match=r"wrong type of status\.conditions"):
+        cluster.api.patch(NODES, "odd", patch, PatchType.MERGE, subresource="status")

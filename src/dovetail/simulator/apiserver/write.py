@@ -14,6 +14,7 @@ from dovetail.ports.api_resources import NAMESPACES, PODS, Resource
 from dovetail.ports.kube_errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
 from dovetail.simulator.apiserver.admission.defaults import (
     apply_defaults,
+    complete_status,
     initial_pod_status,
     prepare_for_create,
 )
@@ -221,8 +222,11 @@ class Writer:
         check_identity(resource, old, obj)
         if subresource == "status":
             new = {name: value for name, value in old.items() if name != "status"}
-            if obj.get("status") is not None:
-                new["status"] = obj["status"]
+            status = obj.get("status")
+            if not resource.is_custom:
+                new["status"] = complete_status(status or {})
+            elif status is not None:
+                new["status"] = status
             return freeze_object(new)
         check_deletion_fields(resource, old, obj["metadata"])
         new = {**obj, **resolve_type_meta(resource, obj), "metadata": _updated_metadata(old, obj["metadata"])}

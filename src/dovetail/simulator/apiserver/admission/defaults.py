@@ -24,6 +24,7 @@ from dovetail.ports.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
+from dovetail.ports.kube_errors import BadRequest
 from dovetail.simulator.apiserver.admission.custom_resources import default_custom_resource
 from dovetail.simulator.apiserver.admission.definitions import default_definition, initial_definition_status
 from dovetail.simulator.apiserver.admission.plugins import add_default_tolerations, merge_label_keys
@@ -211,12 +212,28 @@ def _default_limit_range(obj: dict[str, Any]) -> None:
 
 
 def _default_node(obj: dict[str, Any]) -> None:
-    """Set type and status of conditions that lack them, as decoding into Go's structs does."""
-    status = obj.get("status") or {}
-    conditions = status.get("conditions") or ()
-    if any("type" not in condition or "status" not in condition for condition in conditions):
-        complete = [{"type": "", "status": "", **condition} for condition in conditions]
-        obj["status"] = {**status, "conditions": complete}
+    if obj.get("status") is not None:
+        obj["status"] = complete_status(obj["status"])
+
+
+def complete_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a status as decoding into Go's structs completes it; raise BadRequest.
+
+    A condition without type or status has empty ones, and null in a list is an empty entry.
+    """
+    for name in _STATUS_LISTS:
+        entries = status.get(name)
+        if entries is None:
+            continue
+        required = _CONDITION_FIELDS if name == "conditions" else ()
+        if not isinstance(entries, list) or not all(
+            entry is None or isinstance(entry, dict) for entry in entries
+        ):
+            raise BadRequest(f"the object cannot be decoded: wrong type of status.{name}")
+        if any(entry is None or any(field not in entry for field in required) for entry in entries):
+            complete = [{**dict.fromkeys(required, ""), **(entry or {})} for entry in entries]
+            status = {**status, name: complete}
+    return status
 
 
 _DEFAULT_HPA_METRIC: Final = freeze(
@@ -235,6 +252,8 @@ _STATEFUL_SET_SPEC: Final = {
 }
 
 
+_STATUS_LISTS: Final = ("conditions", "containerStatuses", "initContainerStatuses", "addresses")
+_CONDITION_FIELDS: Final = ("type", "status")
 _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     PODS: _default_pod,
     NAMESPACES: _default_namespace,
