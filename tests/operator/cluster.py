@@ -154,12 +154,13 @@ class Process:
         *,
         cloud_factory: CloudFactory | None = None,
         is_in_cluster: bool = False,
+        settings: OperatorSettings = OperatorSettings(),  # noqa: B008 - frozen
     ) -> None:
         self.stop = asyncio.Event()
         operator = Operator(
             msgspec.structs.replace(server.access, is_in_cluster=is_in_cluster),
             cloud_factory=cloud_factory or cluster.create_cloud,
-            settings=OperatorSettings(),
+            settings=settings,
             log=cluster.log,
         )
         self.task = asyncio.ensure_future(operator.run(self.stop))

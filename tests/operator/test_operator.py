@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 
 import pytest
 
+from dovetail.errors import DovetailError
 from dovetail.kube.preflight import PreflightError
+from dovetail.operator.operator import OperatorSettings
 from dovetail.ports.api_resources import LEASES
 from dovetail.ports.kube_client import Object
 from tests.kube.api_server import Served, until
@@ -137,6 +140,19 @@ def test_a_pod_that_starts_during_an_outage_of_the_api_server_waits_for_it() -> 
         await process.end()
 
         assert "does not respond" in str(cluster.log.entries("waiting for the API server")[0]["error"])
+
+    in_a_cluster(work)
+
+
+def test_a_pod_waits_for_the_api_server_for_a_limited_time() -> None:
+    async def work(cluster: RealTimeCluster, server: Served) -> None:
+        await server.stop()
+        settings = OperatorSettings(max_start_wait=timedelta(seconds=1))
+
+        with pytest.raises(DovetailError, match="does not respond"):
+            await Process(cluster, server, is_in_cluster=True, settings=settings).task
+
+        assert len(cluster.log.entries("waiting for the API server")) == 1
 
     in_a_cluster(work)
 

@@ -2,15 +2,19 @@
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 
-def count_calls(function: Callable[[], object]) -> int:
-    """Return the number of Python and C functions that a call enters."""
+def count_calls(function: Callable[[], object], *, of: Callable[..., object] | None = None) -> int:
+    """Return the number of Python and C functions that a call enters; or of one of them."""
     count = 0
 
-    def record(_frame: object, event: str, _argument: object) -> None:
+    def record(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal count
-        count += event in ("call", "c_call")
+        if of is None:
+            count += event in ("call", "c_call")
+        elif event == "call":
+            count += frame.f_code is getattr(of, "__code__", None)
 
     previous = sys.getprofile()
     sys.setprofile(record)

@@ -68,11 +68,6 @@ from dovetail.state.pods.evictions import PendingEvictions
 
 _PREFLIGHT_TIMEOUT: Final = 7.0
 """Seconds. With the start of Python, a user sees an error within ten."""
-_MAX_WAIT_IN_CLUSTER: Final = timedelta(minutes=10)
-"""For an API server that is unavailable at start-up.
-
-Exits would add the kubelet's restart backoff, up to five minutes, to the outage.
-"""
 _WAIT_INTERVAL: Final = timedelta(seconds=2)
 _SHUTDOWN_TIMEOUT: Final = timedelta(seconds=3)
 """For running writes.
@@ -106,6 +101,11 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     gates: FeatureGates = FeatureGates()
     namespace: str = "kube-system"
     """Of the ConfigMap with the savings ledger."""
+    max_start_wait: timedelta = timedelta(minutes=10)
+    """How long a pod waits at start-up for an API server that is unavailable.
+
+    Exits would add the kubelet's restart backoff, up to five minutes, to the outage.
+    """
 
 
 class Operator:
@@ -188,7 +188,8 @@ class Operator:
 
     async def _wait_for_cluster(self) -> str:
         """Check the cluster; in a pod, wait while the API server is unavailable."""
-        deadline = self._loop.now() + (_MAX_WAIT_IN_CLUSTER if self._access.is_in_cluster else timedelta())
+        wait = self._settings.max_start_wait if self._access.is_in_cluster else timedelta()
+        deadline = self._loop.now() + wait
         while True:
             try:
                 return await self._check_cluster()
