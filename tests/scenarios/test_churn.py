@@ -1,4 +1,4 @@
-"""A day of load changes: no replacement reverts another."""
+"""A day of load changes: no replacement reverts another, and the price falls again."""
 
 from datetime import datetime
 
@@ -81,7 +81,7 @@ def when_load_changes(scenario: Scenario, start: datetime) -> list[datetime]:
 
 
 @pytest.mark.slow
-def test_over_a_day_no_replacement_reverts_another() -> None:
+def test_over_a_day_no_replacement_reverts_another_and_the_price_falls_to_that_of_the_morning() -> None:
     scenario = read_scenario("churn.yaml", bundled_scenario("churn"))
     cluster = SimulatedCluster(scenario, catalog=bundled_catalog(), prices=bundled_prices())
     replacements = Replacements(cluster)
@@ -95,3 +95,6 @@ def test_over_a_day_no_replacement_reverts_another() -> None:
     assert cluster.invariants.violations == []
     assert replacements.kept
     assert undone(cluster, replacements, when_load_changes(scenario, begins[-2])) == []
+    first, last = report.phases[0], report.phases[-1]
+    assert last.pods_running == first.pods_running
+    assert last.price_per_hour <= 1.05 * first.price_per_hour
