@@ -177,7 +177,7 @@ def test_selector_without_match_is_reported_from_a_file_and_aws(
 
     assert result.exit_code == 2
     assert "EC2: no match for subnetSelectorTerms" in result.stdout
-    assert "2 checks ran of cluster demo, 0 did not: 1 findings in 1 of them." in result.stdout
+    assert "2 checks ran of cluster demo, 0 did not: 1 finding in 1 of them." in result.stdout
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

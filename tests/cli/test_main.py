@@ -161,6 +161,8 @@ def test_help_of_a_group_shows_the_first_sentence_of_each_command_in_full(
     [
         (["simulate", "--no-such"], "error: No such option '--no-such'."),
         (["simulate", "-f", "/missing.yaml"], "error: /missing.yaml file not found"),
+        (["replay", "/missing.trace"], "error: /missing.trace file not found"),
+        (["trace", "show", "/missing.trace"], "error: /missing.trace file not found"),
         (["explain", "node", "--kubeconfig", "/missing"], "error: /missing "),
         (["crds", "nosuchkind"], "error: "),
     ],

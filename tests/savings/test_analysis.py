@@ -200,7 +200,7 @@ def test_nodes_of_a_nodepool_without_nodeclaims_are_adopted_and_said() -> None:
 
     assert report.from_scratch < report.today
     assert report.groups[0].group.kind is GroupKind.NODEPOOL
-    assert any("6 nodes of NodePools have no NodeClaim" in note for note in report.notes)
+    assert any("6 nodes of NodePools without a NodeClaim" in note for note in report.notes)
     assert any("EC2NodeClass default is not in the input" in note for note in report.notes)
 
 

@@ -169,7 +169,7 @@ def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert errors_in(tmp_path / "t") == ["T No such file or directory"]
+    assert errors_in(tmp_path / "t") == ["T file not found"]
 
 
 def test_a_future_format_version_says_to_upgrade(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dovetail.cli.files import read_bytes
 from dovetail.cli.output.console import progress, write, write_lines
-from dovetail.codec.text.suggestions import nearest_match
+from dovetail.codec.text.suggestions import nearest_match, pluralize
 from dovetail.data.bundled import bundled_catalog
 from dovetail.doctor.check import Check
 from dovetail.doctor.checks.registry import CHECKS
@@ -159,8 +159,8 @@ def _report_lines(report: Report, cluster: str) -> Iterator[Text]:
     total = len(report.findings)
     failed = len({finding.code for finding in report.findings})
     yield Text(
-        f"{len(report.checked)} checks ran{about}, {len(report.skipped)} did not: "
-        + (f"{total} findings in {failed} of them." if total else "no findings."),
+        f"{pluralize(len(report.checked), 'check')} ran{about}, {len(report.skipped)} did not: "
+        + (f"{pluralize(total, 'finding')} in {failed} of them." if total else "no findings."),
         style="bold",
     )
 

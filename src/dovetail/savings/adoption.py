@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.cost.node_groups import ADOPTABLE, GroupKind, NodeGroup, find_node_group
 from dovetail.core.cost.node_prices import get_capacity_type
 from dovetail.model import labels as label_keys
@@ -120,7 +121,8 @@ def _describe_assumptions(
     inferred: Iterable[InferredPool], without_claim: Sequence[NodeObject], lacking: Sequence[str]
 ) -> Iterable[str]:
     if without_claim:
-        yield f"{len(without_claim)} nodes of NodePools have no NodeClaim in the input: assumed"
+        nodes = pluralize(len(without_claim), "node")
+        yield f"{nodes} of NodePools without a NodeClaim in the input: assumed"
     if lacking:
         yield f"EC2NodeClass {', '.join(lacking)} is not in the input: AL2023 and all zones assumed"
     for result in inferred:

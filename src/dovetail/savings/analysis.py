@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.cost.lower_bound import DESCRIPTION, compute_lower_bound
 from dovetail.core.cost.node_groups import GroupKind, NodeGroup, find_node_group, find_other_cloud
 from dovetail.core.cost.node_prices import FARGATE_NOTE, NodePrices, PricedNode
@@ -347,7 +348,7 @@ class _Analysis:
         for entry in self._priced:
             if entry.price is not None and entry.note:
                 counts[entry.note] = counts.get(entry.note, 0) + 1
-        notes += [f"{count} nodes: {note}" for note, count in sorted(counts.items())]
+        notes += [f"{pluralize(count, 'node')}: {note}" for note, count in sorted(counts.items())]
         regions = {node.labels.get(label_keys.REGION) for node in self._original.nodes()} - {None}
         if len(regions) > 1:
             names = ", ".join(sorted(map(str, regions)))

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.cost.images import find_multi_arch_images, get_images
 from dovetail.core.cost.node_prices import PricedNode
 from dovetail.core.instancetypes.type_names import category_and_generation, is_flex
@@ -83,8 +84,8 @@ def _price_arm64(given: OptionsInput) -> Line:
     return Line(
         name="amd64 that could be arm64",
         price=_saving(given, label_keys.ARCH, ("arm64",), lambda pod, _: pod.key in ready),
-        assumes=f"{len(multi_arch)} images exist for both: well-known ones, and those that run on both "
-        "today; one vCPU does the same work on both",
+        assumes=f"images that exist for both ({len(multi_arch)}): well-known ones, and those that "
+        "run on both today; one vCPU does the same work on both",
     )
 
 
@@ -126,7 +127,7 @@ def _price_generations(given: OptionsInput) -> Line:
     return Line(
         name="older generations that cost more than their successors",
         price=saving,
-        assumes=f"{replaced.total()} nodes as they are, same architecture, vCPU and memory"
+        assumes=f"{pluralize(replaced.total(), 'node')}, same architecture, vCPU and memory"
         + (f": {examples}" if examples else ""),
     )
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.codec.karpenter.nodepool_encoding import encode_nodepool
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.cost.node_groups import EKSCTL_CLUSTER, NodeGroup
 from dovetail.core.cost.node_prices import get_capacity_type
 from dovetail.model import labels as label_keys
@@ -87,9 +88,7 @@ class PoolInference:
         if not os_image:
             notes.append(f"the image of its nodes is not known: {alias} assumed")
         if len(known) < len(nodes):
-            notes.append(
-                f"{len(nodes) - len(known)} of its nodes have types that the catalogue does not know"
-            )
+            notes.append(f"the catalogue has no type of {pluralize(len(nodes) - len(known), 'node')}")
         size = sum_resources(node.capacity for node in known)
         limits = {name: size.get(name, 0) * _LIMIT_FACTOR for name in (CPU, MEMORY)}
         pool = NodePool(

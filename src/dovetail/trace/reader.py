@@ -257,6 +257,8 @@ def _check_identity(obj: dict[str, Any]) -> tuple[str, str] | None:
 def _open(path: Path) -> BufferedReader:
     try:
         return path.open("rb")
+    except FileNotFoundError:
+        raise InvalidInputError([ValidationError(str(path), 0, "", "file not found")]) from None
     except OSError as error:
         raise InvalidInputError([ValidationError(str(path), 0, "", error.strerror or str(error))]) from None
 

@@ -410,7 +410,7 @@ def test_savings_show_what_was_expected_and_what_was_saved(tmp_path: Path) -> No
     assert result.exit_code == 0, result.output
     assert "Underutilized" in result.output
     assert "to 01-01 12:00" in result.output
-    assert "Underutilized: 1 commands, 1 nodes; expected $0.50, saved $0.40" in result.output
+    assert "Underutilized: 1 command, 1 node; expected $0.50, saved $0.40" in result.output
     assert all(len(line) <= 80 for line in result.output.splitlines())
 
 

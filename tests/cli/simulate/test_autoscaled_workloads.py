@@ -90,6 +90,15 @@ def test_nodes_of_jobs_are_priced_for_a_run_and_not_for_a_month(tmp_path: Path) 
     assert "1 node for Jobs only: $" in table.stdout
 
 
+def test_jobs_on_nodes_with_other_pods_are_named_because_the_month_counts_them(tmp_path: Path) -> None:
+    small = JOB.replace("cpu: 3, memory: 8Gi", "cpu: 100m, memory: 64Mi")
+
+    shared = simulate(tmp_path, small, WEB, POOL)
+
+    assert "of Jobs on new nodes with other pods: " in shared.stdout
+    assert "amounts per month count these nodes in full, also after the Jobs end" in shared.stdout
+
+
 def test_the_duration_of_jobs_without_a_deadline_can_be_given(tmp_path: Path) -> None:
     open_ended = JOB.replace("  activeDeadlineSeconds: 1800\n", "")
 
@@ -124,6 +133,7 @@ def test_the_nodepool_that_is_suggested_for_special_pods_has_nodes_for_them(
 
     refused = simulate(tmp_path, pod, POOL)
     _, _, rest = refused.stdout.partition(f"A NodePool for {name} that would have nodes for them:\n")
+    assert "&id" not in rest, "YAML anchors are hard to read and to edit"
     suggestion = dedent(rest.partition("\n\n")[0])
     planned = simulate(tmp_path, pod, POOL, suggestion, args=("-o", "json"))
 

@@ -194,7 +194,7 @@ def test_pods_that_no_instance_type_fits_fail_with_the_reason_and_are_removed() 
     assert not report.ok
     assert steps(report)["nodes come"] is False
     message = report.steps[2].message
-    assert message.startswith("not done after 120 s: no NodeClaim was created, 3 pods are not ready")
+    assert message.startswith("not done after 120 s: no NodeClaim was created, 3 pods not ready")
     assert deployments(cluster) == []
 
 

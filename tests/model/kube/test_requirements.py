@@ -272,7 +272,7 @@ def test_r10_a_set_is_written_sorted_and_without_the_hostname() -> None:
 
 
 def test_r10_more_than_five_values_are_abbreviated() -> None:
-    assert str(of("In", *"abcdefg")) == "key In [a, b, c, d, e and 2 others]"
+    assert str(of("In", *"abcdefg")) == "key In [a, b, c, d, e and 2 more]"
     assert str(of("In", *"abcde")) == "key In [a, b, c, d, e]"
 
 

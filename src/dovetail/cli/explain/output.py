@@ -369,7 +369,7 @@ def format_savings(report: SavingsReport) -> Iterable[Text]:
     yield Text()
     for reason, totals in savings.by_reason.items():
         yield Text(
-            f"{reason}: {totals.decisions:,} commands, {totals.nodes:,} nodes; "
+            f"{reason}: {pluralize(totals.decisions, 'command')}, {pluralize(totals.nodes, 'node')}; "
             f"expected ${totals.expected:,.2f}, saved ${totals.realized:,.2f}"
         )
     since = f"{savings.since:%Y-%m-%d %H:%M} UTC"

@@ -238,7 +238,12 @@ def totals_of(plan: Plan, job_hours: JobHours = DEFAULT_JOB_HOURS) -> Totals:
 
 def is_job_node(node: PlannedNode) -> bool:
     """Return True if a new node is only for pods of Jobs."""
-    return bool(node.pods) and all(pod.owner is not None and pod.owner.kind == "Job" for pod in node.pods)
+    return bool(node.pods) and all(map(is_job_pod, node.pods))
+
+
+def is_job_pod(pod: Pod) -> bool:
+    """Return True if a pod belongs to a Job."""
+    return pod.owner is not None and pod.owner.kind == "Job"
 
 
 def _job_totals(nodes: Sequence[PlannedNode], job_hours: JobHours) -> JobTotals:

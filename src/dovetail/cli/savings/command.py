@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 import msgspec
-import yaml
 
 from dovetail.cli.files import attempt
 from dovetail.cli.options.catalog import catalog_in, prices_in
@@ -14,6 +13,7 @@ from dovetail.cli.output.console import progress, write, write_lines, write_note
 from dovetail.cli.output.plan_report import price_source
 from dovetail.cli.savings.output import format_markdown, format_table
 from dovetail.codec.text.suggestions import join_first, pluralize
+from dovetail.codec.text.yaml_writer import to_yaml
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.model.cloud.prices import PriceBook
@@ -116,8 +116,7 @@ def _write_pools(adopted: AdoptedCluster, directory: Path, cluster_name: str | N
             if inferred is not None:
                 size = f"{pluralize(len(inferred.nodes), 'node')}. Limits: twice their size"
                 header = f"# Inferred from {inferred.group}, {size}.\n"
-            text = yaml.safe_dump_all(manifests, sort_keys=False)
-            (directory / name).write_text(header + text, encoding="utf-8")
+            (directory / name).write_text(header + to_yaml(manifests), encoding="utf-8")
     except OSError as error:
         raise DovetailError(f"{directory} cannot be written: {error.strerror}") from error
     write_note(f"{pluralize(len(adopted.manifests()), 'file')} written to {directory}")

@@ -31,7 +31,7 @@ from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress, terminal_width, write, write_lines, write_note
 from dovetail.cli.output.plan_report import JobHours, as_json, as_yaml, report_on
-from dovetail.cli.simulate.notes import note_inputs, note_operating_systems, note_prices
+from dovetail.cli.simulate.notes import note_inputs, note_jobs, note_operating_systems, note_prices
 from dovetail.cli.simulate.table import format_plan
 from dovetail.codec.inputs.autoscaled_workloads import ReplicaSource
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
@@ -257,6 +257,7 @@ def _show(
     plan, billed = result.plan, result.billed
     notes = (
         *result.notes,
+        *note_jobs(plan),
         *note_operating_systems(plan),
         *note_prices(plan, prices, result.region),
         *about_commitments(billed, book),

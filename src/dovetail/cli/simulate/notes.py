@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from dovetail.cli.output.plan_report import has_estimated_price
+from dovetail.cli.output.plan_report import has_estimated_price, is_job_node, is_job_pod
 from dovetail.cli.simulate.table import get_workload
 from dovetail.codec.inputs.cluster_inputs import Inputs
 from dovetail.codec.text.suggestions import join_first, pluralize
@@ -74,6 +74,19 @@ def note_prices(plan: Plan, prices: PriceBook, region: str) -> list[str]:
     if prices.list_prices and any(_runs_windows(node) for node in plan.nodes):
         notes.append("prices are those of Linux; Windows nodes also need licences")
     return notes
+
+
+def note_jobs(plan: Plan) -> list[str]:
+    """Return a note on pods of Jobs whose new nodes cannot be priced for a run alone."""
+    shared = [node for node in plan.nodes if any(map(is_job_pod, node.pods)) and not is_job_node(node)]
+    if not shared:
+        return []
+    pods = [pod for node in shared for pod in node.pods if is_job_pod(pod)]
+    names = sorted({get_workload(pod) for pod in pods})
+    return [
+        f"{pluralize(len(pods), 'pod')} of Jobs on new nodes with other pods: {join_first(names)}; "
+        "amounts per month count these nodes in full, also after the Jobs end"
+    ]
 
 
 def note_operating_systems(plan: Plan) -> list[str]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
-import yaml
 
+from dovetail.codec.text.yaml_writer import to_yaml
 from dovetail.model.kube.pod import Pod
 from dovetail.model.labels import OS
 from dovetail.model.plan import Constraint, Plan, UnschedulablePod
@@ -31,8 +31,7 @@ class SuggestedNodePool(msgspec.Struct, frozen=True):
     manifests: tuple[dict[str, Any], ...]
 
     def as_yaml(self) -> str:
-        text: str = yaml.safe_dump_all(self.manifests, sort_keys=False)
-        return text.rstrip("\n")
+        return to_yaml(self.manifests).rstrip("\n")
 
 
 def suggest_nodepools(plan: Plan) -> list[SuggestedNodePool]:

@@ -65,8 +65,8 @@ def _front(sweep: Sweep) -> Section:
     if not sweep.current.on_front:
         rows.append(sweep.current)
     lines = (
-        f"{len(sweep.points):,} settings, {len(sweep.front):,} of them on the front (*): no other is "
-        "cheaper with as few evictions.",
+        f"{pluralize(len(sweep.points), 'setting')}, {len(sweep.front):,} of them on the front (*): "
+        "no other is cheaper with as few evictions.",
         f"Settings: {', '.join(sweep.varied)}.",
     )
     return Section(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.doctor.api_resources import FLOW_SCHEMAS, SERVICE_MONITORS
 from dovetail.doctor.check import controller_check
 from dovetail.doctor.controller_deployment import Controller, pods_of, variables
@@ -85,7 +86,8 @@ def controller_nodes(facts: Facts, controller: Controller) -> Iterator[Symptom]:
         return
     yield Symptom(
         about=controller.about,
-        seen=f"{controller.replicas} replicas, {len(outside_nodes)} nodes outside NodePools; pending: "
+        seen=f"{pluralize(controller.replicas, 'replica')}, "
+        f"{pluralize(len(outside_nodes), 'node')} outside NodePools; pending: "
         f"{join_names(pending)}",
         wrong="the controller does not run on nodes of NodePools, and each replica needs its own node",
         fix=f"kubectl scale {controller.target} "

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.instancetypes.capacity import eni_limited_pods
 from dovetail.doctor.check import check, controller_check
 from dovetail.doctor.controller_deployment import Controller, controller_of, variables
@@ -202,8 +203,8 @@ def _too_many_pods(facts: Facts) -> Iterator[Symptom]:
         if too_small:
             yield Symptom(
                 about=f"EC2NodeClass/{node_class}",
-                seen=f"maxPods is {max_pods}, and NodePool {pool.name} allows {len(too_small)} types "
-                f"with fewer addresses: {join_names(too_small, 3)}",
+                seen=f"maxPods is {max_pods}, and NodePool {pool.name} allows "
+                f"{pluralize(len(too_small), 'type')} with fewer addresses: {join_names(too_small, 3)}",
                 wrong="pods are bound to such a node and get no address",
                 fix=merge_patch(f"ec2nodeclass {node_class}", {"spec": {"kubelet": {"maxPods": None}}})
                 + "  # or prefix delegation",

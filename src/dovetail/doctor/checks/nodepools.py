@@ -7,7 +7,7 @@ from typing import Final
 
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.kube.requirements import decode_selector
-from dovetail.codec.text.suggestions import nearest_match
+from dovetail.codec.text.suggestions import nearest_match, pluralize
 from dovetail.doctor.check import check, controller_check
 from dovetail.doctor.controller_deployment import Controller
 from dovetail.doctor.facts import Facts, Part
@@ -310,7 +310,8 @@ def few_spot_types(facts: Facts, controller: Controller) -> Iterator[Symptom]:
         if pool.name in spot and 0 < len(types) < fewest:
             yield Symptom(
                 about=f"NodePool/{pool.name}",
-                seen=f"{len(types)} types are offered as spot; SpotToSpotConsolidation needs {fewest}",
+                seen=f"{pluralize(len(types), 'type')} offered as spot; "
+                f"SpotToSpotConsolidation needs {fewest}",
                 wrong="its spot nodes are never replaced by cheaper ones",
                 fix=f"kubectl edit nodepool {pool.name}  # allow more families or sizes",
             )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import INITIALIZED, LAUNCHED, REGISTERED
@@ -206,7 +207,8 @@ class ScaleValidation:
                 raise ValidationFailedError(
                     f"all {len(ready)} pods fit on nodes that existed before; use more --replicas or --cpu"
                 )
-            return f"{len(ready)} pods are ready on {len(self._nodes)} new nodes"
+            nodes = pluralize(len(self._nodes), "new node")
+            return f"{pluralize(len(ready), 'pod')} ready on {nodes}"
 
         async def diagnose() -> str:
             return await self._scale_up_blockers()
@@ -291,7 +293,7 @@ class ScaleValidation:
         pods = [pod for pod in await self._pods() if not _is_true(pod, "Ready")]
         if not pods:
             return "there are fewer pods than replicas: see kubectl describe replicaset"
-        waiting = f"{len(pods)} pods are not ready{_reason(pods[0], 'PodScheduled')}"
+        waiting = f"{pluralize(len(pods), 'pod')} not ready{_reason(pods[0], 'PodScheduled')}"
         if claims:
             return waiting
         return f"no NodeClaim was created, {waiting}; does the controller run? Run dovetail doctor"

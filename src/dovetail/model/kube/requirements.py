@@ -168,7 +168,7 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         if self.must_exist and not self.complement:
             return f"{self.key} with no allowed value (its requirements exclude each other)"
         shown = sorted(self.values)
-        text = ", ".join(shown[:5]) + (f" and {len(shown) - 5} others" if len(shown) > 5 else "")
+        text = ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
         parts = []
         if self.gte is not None:
             parts.append(f"{self.key} >= {self.gte}")

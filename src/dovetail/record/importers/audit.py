@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail import __version__
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.errors import DovetailError
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
@@ -82,11 +83,11 @@ class AuditImport:
     def _assumptions(self) -> tuple[str, ...]:
         levels = ", ".join(f"{count:,} of level {level}" for level, count in sorted(self._levels.items()))
         return (
-            f"{sum(self._levels.values()):,} writes were used: {levels}",
+            f"used: {pluralize(sum(self._levels.values()), 'write')}, {levels}",
             "objects that were not written while the log was kept are not in the trace; its first events "
             "are the first writes of each",
             *(
-                f"{count:,} writes were left out: {reason}"
+                f"left out: {pluralize(count, 'write')}, {reason}"
                 for reason, count in sorted(self._left_out.items())
             ),
         )
