@@ -143,7 +143,7 @@ def test_node_without_a_nodepool_has_the_price_of_the_price_book() -> None:
     add_node(env, labels=FrozenDict({"node.kubernetes.io/instance-type": "m5.large"}))
     env[kinds.NODE_CLAIMS].clear()
 
-    node = only_node(env, types={}, find_price=lambda kind, zone, capacity_type: 0.096)
+    node = only_node(env, types={}, find_price=lambda node: 0.096)
 
     assert (node.price_per_hour, node.price_basis, node.node_pool) == (0.096, PriceBasis.PRICE_BOOK, "")
 

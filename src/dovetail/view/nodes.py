@@ -180,10 +180,7 @@ def _get_price(source: NodeInput) -> tuple[float | None, PriceBasis]:
     price = get_node_price(node, source.types, node.pods)
     if price:
         return price, PriceBasis.OFFERING
-    label = node.labels.get
-    match = source.find_price(
-        label(label_keys.INSTANCE_TYPE, ""), label(label_keys.ZONE, ""), get_capacity_type(node.labels)
-    )
+    match = source.find_price(node)
     return (None, PriceBasis.UNKNOWN) if match is None else (match, PriceBasis.PRICE_BOOK)
 
 

@@ -3,27 +3,22 @@
 from collections.abc import Callable, Iterable
 from operator import is_not
 
+from dovetail.core.cost.node_prices import NodePrices, get_capacity_type
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.node import Node
 
-FindPrice = Callable[[str, str, str], float | None]
-"""Instance type, zone, capacity type → price per hour; None: unknown."""
+FindPrice = Callable[[Node], float | None]
+"""Node → price per hour; None: unknown."""
 
 
-def no_price(instance_type: str, zone: str, capacity_type: str) -> None:
+def no_price(node: Node) -> None:
     """Return None: no price is known."""
 
 
-def find_in_book(book: PriceBook, region: str) -> FindPrice:
-    """Return a lookup in a price book; a node without capacity type counts as on-demand."""
-
-    def find(instance_type: str, zone: str, capacity_type: str) -> float | None:
-        if capacity_type == label_keys.SPOT:
-            return book.spot(instance_type, region=region, zone=zone)
-        return book.on_demand(instance_type, region)
-
-    return find
+def find_by_labels(prices: NodePrices) -> FindPrice:
+    """Return a lookup by the labels of nodes; that of a Fargate node depends on its pod."""
+    return lambda node: prices.price(node, node.pods).price
 
 
 class OfferingPrices:
@@ -34,7 +29,7 @@ class OfferingPrices:
         self._source: tuple[tuple[InstanceType, ...], ...] = ()
         self._prices: dict[tuple[str, str, str], float] = {}
 
-    def __call__(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
+    def __call__(self, node: Node) -> float | None:
         """Return the price of an offering; a node without capacity type counts as on-demand."""
         source = tuple(self._get_types())
         if len(source) != len(self._source) or any(map(is_not, source, self._source)):
@@ -46,4 +41,8 @@ class OfferingPrices:
                 for offering in listed.offerings
                 if offering.price == offering.price  # NaN: without a price.
             }
-        return self._prices.get((instance_type, zone, capacity_type or label_keys.ON_DEMAND))
+        label = node.labels.get
+        capacity_type, _ = get_capacity_type(node.labels)
+        return self._prices.get(
+            (label(label_keys.INSTANCE_TYPE, ""), label(label_keys.ZONE, ""), capacity_type)
+        )

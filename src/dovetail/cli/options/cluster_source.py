@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
 import click
 import msgspec
@@ -20,9 +21,9 @@ from dovetail.cli.options.cluster_objects import (
 )
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.options.node_cost import node_cost_options
-from dovetail.cli.output.console import progress
+from dovetail.cli.output.console import progress, write_note
 from dovetail.cli.output.plan_report import PriceSource, price_source
-from dovetail.codec.inputs.cluster_inputs import read_inputs
+from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
 from dovetail.codec.savings_ledger import find_ledger
 from dovetail.core.cost.node_prices import NodePrices
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
@@ -39,10 +40,17 @@ from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.savings import SavingsLedger
 from dovetail.model.settings import SchedulingSettings
 from dovetail.operator.cluster_objects import list_objects, read_ledger
+from dovetail.ports import api_resources as kinds
 from dovetail.simulate import find_region, get_region_of_nodes, load_cache
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+
+_DECISIVE: Final = (
+    *(kinds.PODS, kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.EC2_NODE_CLASSES),
+    *(kinds.DAEMON_SETS, kinds.POD_DISRUPTION_BUDGETS),
+)
+"""Kinds without which keep reasons and prices are wrong or incomplete."""
 
 
 class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +107,16 @@ class ExplainedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """Prices of nodes that no NodePool manages, from their labels."""
 
 
+class RecordedCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of a cluster, live or from dumps."""
+
+    cache: ClusterCache
+    now: datetime
+    """Now, or the time of the dumps."""
+    missing: tuple[str, ...] = ()
+    """Kinds that decide about nodes and of which no object was read, as sentences."""
+
+
 class PriceFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Catalogue, prices and discounts that the options name."""
 
@@ -146,7 +164,9 @@ def read_cluster(source: ClusterSource) -> ExplainedCluster:
         cluster = attempt(errors, lambda: read_objects(source))
     if files is None or cluster is None:
         raise InvalidInputError(errors)
-    cache, now = cluster
+    for sentence in cluster.missing:
+        write_note(f"Note: {sentence}")
+    cache, now = cluster.cache, cluster.now
     region = find_region(files.catalog, source.region or get_region_of_nodes(cache.nodes()))
     discounted = with_discount_source(files.prices, files.discounts)
     return ExplainedCluster(
@@ -188,14 +208,29 @@ def read_savings(
     return find_ledger(files), read_inputs([], files).recorded_at or now
 
 
-def read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
-    """Return the cluster, and now or the time of the dump."""
+def read_objects(source: ClusterSource) -> RecordedCluster:
+    """Return the objects of the live cluster, or of the dumps."""
     now = SystemClock().now()
     if not source.cluster:
-        return ClusterCache.from_raw(asyncio.run(list_objects(load_access(source))).objects), now
+        listed = asyncio.run(list_objects(load_access(source)))
+        names = [kind.qualified_name for kind in _DECISIVE]
+        missing = tuple(text for text in listed.missing if any(name in text for name in names))
+        return RecordedCluster(cache=ClusterCache.from_raw(listed.objects), now=now, missing=missing)
     if source.kubeconfig or source.context:
         raise click.UsageError(DUMP_OR_ACCESS)
     inputs = read_inputs([], read_sources(source.cluster))
     if not inputs.nodes:
         raise DovetailError(f"no nodes in {', '.join(source.cluster)}; make a dump with: {MAKE_DUMP}")
-    return load_cache(inputs), inputs.recorded_at or now
+    return RecordedCluster(
+        cache=load_cache(inputs), now=inputs.recorded_at or now, missing=_find_missing(inputs)
+    )
+
+
+def _find_missing(inputs: Inputs) -> tuple[str, ...]:
+    """Return a sentence about decisive kinds that dumps have no objects of."""
+    counts = (
+        *(inputs.pods or inputs.pending, inputs.nodepools, inputs.claims, inputs.node_classes),
+        *(inputs.daemon_sets, inputs.pdbs),
+    )
+    names = [kind.qualified_name for kind, objects in zip(_DECISIVE, counts, strict=True) if not objects]
+    return (f"the dump has no {', '.join(names)}",) if names else ()

@@ -15,6 +15,7 @@ from dovetail.cli.options.cluster_source import (
 from dovetail.cli.options.discounts import with_discount_source
 from dovetail.cli.output.console import progress
 from dovetail.codec.savings_ledger import find_ledger
+from dovetail.core.cost.node_prices import NodePrices
 from dovetail.dashboard.sources.live import LiveSource
 from dovetail.dashboard.sources.producer import Pricing
 from dovetail.dashboard.sources.source import ViewSource
@@ -25,7 +26,7 @@ from dovetail.model.cloud.prices import currency_of
 from dovetail.ports.telemetry import Log
 from dovetail.simulate import find_region, get_region_of_nodes
 from dovetail.state.cluster.cache import ClusterCache
-from dovetail.view.prices import find_in_book
+from dovetail.view.prices import find_by_labels
 
 
 def open_source(source: ClusterSource, log: Log) -> ViewSource:
@@ -48,7 +49,8 @@ def open_source(source: ClusterSource, log: Log) -> ViewSource:
     if source.kubeconfig or source.context:
         load_access(source)  # Raises: both a dump and a live cluster are named.
     with progress("Reading the dump"):
-        cache, now = read_objects(source)
+        recorded = read_objects(source)
+        cache, now = recorded.cache, recorded.now
         pricing = _create_pricing(source, files, cache, now)
         ledger = find_ledger(read_sources(source.cluster))
         name = ", ".join(source.cluster)
@@ -65,7 +67,7 @@ def _create_pricing(source: ClusterSource, files: PriceFiles, cache: ClusterCach
     discounted = with_discount_source(files.prices, files.discounts)
     return Pricing(
         get_instance_types=create_type_lookup(source, files, region, cache, now),
-        find_price=find_in_book(files.prices, region.name),
+        find_price=find_by_labels(NodePrices(files.catalog, files.prices, region.name)),
         description=discounted.describe(region.name),
         region=region.name,
         currency=currency_of(region.name),

@@ -12,7 +12,7 @@ from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.resources import CPU, MEMORY
-from dovetail.model.node import NodeObject
+from dovetail.model.node import Node, NodeObject
 
 FARGATE_CPU_PRICE: Final = 0.04048
 FARGATE_MEMORY_PRICE: Final = 0.004445
@@ -71,7 +71,7 @@ class NodePrices:
         self._region = region
         """Region of nodes that do not name one."""
 
-    def price(self, node: NodeObject, pods: Iterable[Pod] = ()) -> PricedNode:
+    def price(self, node: NodeObject | Node, pods: Iterable[Pod] = ()) -> PricedNode:
         """Return a node with its price, without surplus CPU credits and node costs."""
         group = find_node_group(node.labels, node.provider_id)
         region = self._find_region(node.labels)

@@ -1,0 +1,109 @@
+"""Nodes that no NodePool launched: one price in ``explain``, ``top`` and ``savings``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dovetail.cli.main import cli
+
+ZONE = {"topology.kubernetes.io/region": "us-east-1", "topology.kubernetes.io/zone": "us-east-1a"}
+TYPE = "node.kubernetes.io/instance-type"
+SPOT = {"eks.amazonaws.com/nodegroup": "web", "eks.amazonaws.com/capacityType": "SPOT"}
+
+
+def a_node(name: str, **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**ZONE, **labels}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "status": {
+            "allocatable": {"cpu": "1930m", "memory": "3Gi", "pods": "17"},
+            "capacity": {"cpu": "2", "memory": "4Gi", "pods": "17"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def a_fargate_pod(node: str) -> dict[str, Any]:
+    size = {"CapacityProvisioned": "0.5vCPU 1GB"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "job", "namespace": "default", "uid": "1", "annotations": size},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "app"}]},
+        "status": {"phase": "Running"},
+    }
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> str:
+    """Return the dump of a node group, an ASG, Fargate, a NodePool and an unknown type."""
+    objects = [
+        a_node("group", **{TYPE: "t3.medium", **SPOT}),
+        a_node("asg", **{TYPE: "m5.large"}),
+        a_node("fargate", **{"eks.amazonaws.com/compute-type": "fargate"}),
+        a_node("pooled", **{TYPE: "m5.large", "karpenter.sh/nodepool": "default"}),
+        a_node("unknown", **{TYPE: "zz9.large"}),
+        a_fargate_pod("fargate"),
+    ]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(cli, [*arguments], prog_name="dovetail")
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_all_commands_have_one_price_for_every_node(mixed: str) -> None:
+    prices = {"group": 0.0158, "asg": 0.096, "fargate": 0.0247, "pooled": 0.096}
+
+    explained = json.loads(run("explain", "node", "--cluster", mixed, "-o", "json").stdout)["nodes"]
+    blockers = json.loads(run("explain", "blockers", "--cluster", mixed, "-o", "json").stdout)
+    shown = json.loads(run("top", "--cluster", mixed, "-o", "json").stdout)["nodes"]
+    savings = json.loads(run("savings", "--cluster", mixed, "-o", "json").stdout)
+
+    assert {node["node"]: round(node["price"], 4) for node in explained if node["price"]} == prices
+    assert {
+        node["name"]: round(node["pricePerHour"], 4) for node in shown.values() if node["pricePerHour"]
+    } == prices
+    assert blockers["price"] == pytest.approx(sum(prices.values()), abs=1e-3)
+    assert savings["today"] == pytest.approx(sum(prices.values()), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("explain", "node"), "1 without a price is not counted"),
+        (("explain", "node"), "unknown has no price: no on-demand price of zz9.large in us-east-1 is known"),
+        (("explain", "blockers"), "unknown has no price: no on-demand price of zz9.large"),
+        (("savings",), "1 node without a price, not in any sum"),
+        (("top",), "+ 1 node without a price"),
+    ],
+)
+def test_a_node_without_a_price_is_never_silently_0(
+    mixed: str, arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in run(*arguments, "--cluster", mixed).stdout
+
+
+@pytest.mark.parametrize("what", ["node", "blockers"])
+def test_kinds_that_a_dump_lacks_are_named(mixed: str, what: str) -> None:
+    result = run("explain", what, "--cluster", mixed)
+
+    assert result.stderr == (
+        "Note: the dump has no nodepools.karpenter.sh, nodeclaims.karpenter.sh, "
+        "ec2nodeclasses.karpenter.k8s.aws, daemonsets.apps, poddisruptionbudgets.policy\n"
+    )
+
+
+def test_a_node_with_the_label_of_a_nodepool_is_not_called_unmanaged(mixed: str) -> None:
+    result = run("explain", "node", "pooled", "--cluster", mixed)
+
+    assert "NodePool default by its label, but its NodeClaim is missing" in result.stdout
+    assert "It costs $0.0960 per hour" in result.stdout
