@@ -195,6 +195,15 @@ def test_an_update_ignores_status_and_a_status_update_ignores_the_rest(server: S
     assert (through_main["spec"]["weight"], through_main["status"]["nodes"]) == (2, 3)
 
 
+def test_a_status_gets_the_defaults_of_its_schema(server: Subject) -> None:
+    name = server.unique("p")
+    server.create(NODE_POOLS, a_node_pool(name))
+
+    after = server.patch(NODE_POOLS, name, {"status": {"resources": {"nodes": "0"}}}, subresource="status")
+
+    assert after["status"]["nodes"] == 0
+
+
 def test_an_update_of_an_old_version_conflicts(server: Subject) -> None:
     old = server.create(CONFIG_MAPS, a_config_map("a", x="1"))
     server.patch(CONFIG_MAPS, "a", {"data": {"x": "2"}})

@@ -225,8 +225,10 @@ class Writer:
             status = obj.get("status")
             if not resource.is_custom:
                 new["status"] = complete_status(status or {})
-            elif status is not None:
-                new["status"] = status
+            else:
+                if status is not None:
+                    new["status"] = status
+                apply_defaults(resource, new)
             return freeze_object(new)
         check_deletion_fields(resource, old, obj["metadata"])
         new = {**obj, **resolve_type_meta(resource, obj), "metadata": _updated_metadata(old, obj["metadata"])}

@@ -83,16 +83,21 @@ def find_defaults(schema: Mapping[str, Any]) -> SchemaDefaults | None:
     return SchemaDefaults(fields, items) if fields or items is not None else None
 
 
-_SPEC_DEFAULTS: Final = {
-    find_resource(f"{crd.group}/{crd.version}", crd.kind): find_defaults(crd.spec) for crd in DEFINITIONS
+_DEFAULTS: Final = {
+    find_resource(f"{crd.group}/{crd.version}", crd.kind): {
+        name: defaults
+        for name, schema in (("spec", crd.spec), ("status", crd.status))
+        if (defaults := find_defaults(schema)) is not None
+    }
+    for crd in DEFINITIONS
 }
 
 
 def default_custom_resource(resource: Resource, obj: dict[str, Any]) -> None:
-    """Set the defaults of the CRD in the spec of an object, in place."""
-    defaults = _SPEC_DEFAULTS.get(resource)
-    if defaults is not None and isinstance(obj.get("spec"), dict):
-        obj["spec"] = defaults.apply(obj["spec"])
+    """Set the defaults of the CRD in the spec and status of an object, in place."""
+    for name, defaults in _DEFAULTS.get(resource, {}).items():
+        if isinstance(obj.get(name), dict):
+            obj[name] = defaults.apply(obj[name])
 
 
 def validate_custom_resource(resource: Resource, obj: JsonObject) -> Iterator[FieldError]:
