@@ -34,6 +34,7 @@ def test_nodes_that_no_longer_match_their_nodepool_are_counted_and_the_preview_i
         "Note: drift replaces 6 nodes of NodePool default; preview it with: dovetail preview" in result.stdout
     )
     assert f"--cluster {DUMP} -f {pool}" in result.stdout
+    assert "Nothing" not in result.stdout
 
 
 def test_nodes_that_match_their_nodepool_get_no_note() -> None:

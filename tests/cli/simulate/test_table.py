@@ -130,7 +130,7 @@ def test_namespaces_are_shown_if_there_are_several() -> None:
 
 
 def test_an_empty_plan_has_a_message() -> None:
-    assert shown(Plan()).startswith("Nothing to place")
+    assert shown(Plan()).startswith("No pod is pending")
 
 
 def test_pods_of_a_live_deployment_are_named_after_the_deployment() -> None:

@@ -198,7 +198,7 @@ def _totals(plan: Plan) -> str:
         parts.append(f"{pluralize(on_existing, 'pod')} on existing nodes")
     if plan.unschedulable:
         parts.append(f"{pluralize(len(plan.unschedulable), 'pod')} unschedulable")
-    return "; ".join(parts) or "Nothing to place: no pod is pending"
+    return "; ".join(parts) or "No pod is pending"
 
 
 def _per_month(totals: Totals) -> str:
