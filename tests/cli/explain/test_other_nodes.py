@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
+from tests.cli.clusters import a_live_node
+from tests.dashboard.sources.list_server import list_server
 
 ZONE = {"topology.kubernetes.io/region": "us-east-1", "topology.kubernetes.io/zone": "us-east-1a"}
 TYPE = "node.kubernetes.io/instance-type"
@@ -100,6 +102,16 @@ def test_kinds_that_a_dump_lacks_are_named(mixed: str, what: str) -> None:
         "Note: the dump has no nodepools.karpenter.sh, nodeclaims.karpenter.sh, "
         "ec2nodeclasses.karpenter.k8s.aws, daemonsets.apps, poddisruptionbudgets.policy\n"
     )
+
+
+def test_kinds_that_may_not_be_listed_are_named(tmp_path: Path) -> None:
+    nodes = {"nodes": [a_live_node(number, managed=False) for number in range(2)]}
+
+    with list_server(tmp_path, nodes, forbidden=["poddisruptionbudgets", "services"]) as server:
+        result = run("explain", "node", "--kubeconfig", str(server.kubeconfig))
+
+    (note,) = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
+    assert note.startswith("Note: poddisruptionbudgets.policy could not be listed")
 
 
 def test_a_node_with_the_label_of_a_nodepool_is_not_called_unmanaged(mixed: str) -> None:
