@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dovetail.cli.cluster import validate as command
+from dovetail.cli.cluster.validate import connect, get_exit_code, report_lines
 from dovetail.cli.main import cli
 from dovetail.eks.kubernetes.scale_validation import ValidatedNode, ValidationReport, ValidationStep
+from dovetail.errors import DovetailError
 from tests.cli.test_sandbox import Running
-from tests.support.eks.configs import a_file
+from tests.support.eks.configs import a_cluster
 
 NODE = ValidatedNode(
     name="ip-10-0-46-239.us-west-2.compute.internal",
@@ -53,18 +54,9 @@ users: [{name: u, user: {token: t}}]
         (ValidationReport(ok=False, interrupted=True, steps=(FAILED,)), 130, "interrupted"),
     ],
 )
-def test_exit_code_and_last_line_have_the_result(
-    report: ValidationReport, code: int, text: str, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def run(*_: object) -> ValidationReport:
-        return report
-
-    monkeypatch.setattr(command, "_run", run)
-
-    result = validate("--kubeconfig", kubeconfig)
-
-    assert result.exit_code == code
-    assert text in result.stdout.splitlines()[-1]
+def test_exit_code_and_last_line_have_the_result(report: ValidationReport, code: int, text: str) -> None:
+    assert get_exit_code(report) == code
+    assert text in report_lines(report)[-1].plain
 
 
 @pytest.mark.parametrize(
@@ -92,28 +84,13 @@ def test_unreachable_cluster_is_an_error_without_traceback(kubeconfig: str) -> N
     assert "Traceback" not in result.stderr
 
 
-def test_cluster_that_does_not_exist_names_the_command_that_creates_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "cluster.yaml"
-    path.write_bytes(a_file())
-
-    class Access:
+def test_cluster_that_does_not_exist_names_the_command_that_creates_it() -> None:
+    class NoCluster:
         async def connect(self) -> None:
             return None
 
-    class Session:
-        api_access = Access()
-
-    def run_in_session(config: object, work: object, **_: object) -> object:
-        return asyncio.run(work(Session()))  # type: ignore[operator]
-
-    monkeypatch.setattr(command, "run_in_session", run_in_session)
-
-    result = validate("-f", str(path))
-
-    assert result.exit_code == 1
-    assert f"create it with: dovetail cluster apply -f {path}" in result.stderr
+    with pytest.raises(DovetailError, match=r"create it with: dovetail cluster apply -f dev\.yaml"):
+        asyncio.run(connect(NoCluster(), a_cluster(), "dev.yaml"))  # type: ignore[arg-type]
 
 
 def test_sandbox_is_valid(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Output on a terminal and in a pipe: the spinner, and lines that fit."""
 
-import sys
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
 import pytest
@@ -16,8 +16,7 @@ class _Terminal(StringIO):
 
 def shown(monkeypatch: pytest.MonkeyPatch, stream: StringIO) -> str:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", stream)
-    with progress("Reading the cluster"):
+    with redirect_stderr(stream), progress("Reading the cluster"):
         pass
     return stream.getvalue()
 
@@ -41,8 +40,8 @@ def test_a_pipe_shows_no_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
 def printed(monkeypatch: pytest.MonkeyPatch, stream: StringIO, line: str, columns: int = 80) -> list[str]:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(sys, "stdout", stream)
-    write_lines([Text(line)])
+    with redirect_stdout(stream):
+        write_lines([Text(line)])
     return stream.getvalue().splitlines()
 
 

@@ -1,7 +1,7 @@
 """A terminal of 80 columns: help, tables and errors fit, and no word is broken."""
 
-import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
@@ -69,9 +69,7 @@ def run_on_terminal(monkeypatch: pytest.MonkeyPatch, command: str) -> list[str]:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with pytest.raises(SystemExit):
+    with redirect_stdout(terminal), redirect_stderr(terminal), pytest.raises(SystemExit):
         cli(command.split(), prog_name="dovetail")
     return click.unstyle(terminal.getvalue()).splitlines()
 

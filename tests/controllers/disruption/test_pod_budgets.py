@@ -1,5 +1,7 @@
 """PodDisruptionBudgets of pods, as budgets come, change and go."""
 
+import pytest
+
 from dovetail.controllers.disruption.pod_budgets import PodBudgets
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod
@@ -18,6 +20,28 @@ def a_pod(app: str, namespace: str = "default") -> Pod:
     return Pod(namespace=namespace, name=f"{app}-1", uid=app, labels=FrozenDict({"app": app}))
 
 
+class Budgets:
+    """Budgets of a cluster that has one, `web`, for the pods of app `web`; one disruption is allowed."""
+
+    def __init__(self) -> None:
+        cache = ClusterCache()
+        self.store = cache.stores[POD_DISRUPTION_BUDGETS]
+        self.store.load([a_budget("web", "web", 1)])
+        self.budgets = PodBudgets(cache)
+        self.budgets.refresh()
+
+    def refresh(self, *changed: PodDisruptionBudget) -> PodBudgets:
+        """Return the budgets after a change."""
+        self.store.load(changed)
+        self.budgets.refresh()
+        return self.budgets
+
+
+@pytest.fixture
+def given() -> Budgets:
+    return Budgets()
+
+
 def test_pod_has_the_budgets_that_select_it() -> None:
     cache = ClusterCache()
     cache.stores[POD_DISRUPTION_BUDGETS].load([a_budget("web", "web", 1), a_budget("db", "db", 0)])
@@ -30,34 +54,22 @@ def test_pod_has_the_budgets_that_select_it() -> None:
     assert budgets.exhausted == {("default", "db")}
 
 
-def test_change_of_the_status_keeps_the_selectors() -> None:
-    cache = ClusterCache()
-    store = cache.stores[POD_DISRUPTION_BUDGETS]
-    store.load([a_budget("web", "web", 1)])
-    budgets = PodBudgets(cache)
-    budgets.refresh()
-    version = budgets.selectors_version
-    assert budgets.get(a_pod("web"))[0].disruptions_allowed == 1
+def test_change_of_the_status_keeps_the_selectors(given: Budgets) -> None:
+    version = given.budgets.selectors_version
+    assert given.budgets.get(a_pod("web"))[0].disruptions_allowed == 1
 
-    store.load([a_budget("web", "web", 0)])
-    budgets.refresh()
+    budgets = given.refresh(a_budget("web", "web", 0))
 
     assert budgets.selectors_version == version
     assert budgets.get(a_pod("web"))[0].disruptions_allowed == 0
     assert budgets.exhausted == {("default", "web")}
 
 
-def test_new_budget_is_found_for_pods_seen_before() -> None:
-    cache = ClusterCache()
-    store = cache.stores[POD_DISRUPTION_BUDGETS]
-    store.load([a_budget("web", "web", 1)])
-    budgets = PodBudgets(cache)
-    budgets.refresh()
-    version = budgets.selectors_version
-    assert len(budgets.get(a_pod("web"))) == 1
+def test_new_budget_is_found_for_pods_seen_before(given: Budgets) -> None:
+    version = given.budgets.selectors_version
+    assert len(given.budgets.get(a_pod("web"))) == 1
 
-    store.load([a_budget("web-too", "web", 1)])
-    budgets.refresh()
+    budgets = given.refresh(a_budget("web-too", "web", 1))
 
     assert budgets.selectors_version > version
     assert len(budgets.get(a_pod("web"))) == 2

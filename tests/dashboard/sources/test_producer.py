@@ -3,9 +3,6 @@
 import asyncio
 from datetime import timedelta
 
-import pytest
-
-from dovetail.dashboard.sources import producer as producer_module
 from dovetail.dashboard.sources.producer import Pricing, ViewProducer
 from dovetail.ports.api_resources import PODS
 from dovetail.simulator.cluster import SimulatedCluster
@@ -34,10 +31,7 @@ def test_pods_that_the_eviction_api_evicts_while_it_watches_count_as_evicted_oth
     assert producer.build(cluster.clock.now()).totals.evictions == 2
 
 
-def test_keys_and_requests_are_handled_between_the_nodes_of_a_document(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(producer_module, "_SLICE_SECONDS", 0.0)
+def test_keys_and_requests_are_handled_between_the_nodes_of_a_document() -> None:
     cluster = build_cluster(build_scenario())
     cluster.apply([an_app("web", replicas=40)])
     advance(cluster, 180)
@@ -47,6 +41,7 @@ def test_keys_and_requests_are_handled_between_the_nodes_of_a_document(
         producer = ViewProducer(
             cluster.operator.cache, Pricing(get_instance_types=lambda _: ()), source="test"
         )
+        producer.slice_seconds = 0.0
         turns = 0
 
         async def work() -> None:

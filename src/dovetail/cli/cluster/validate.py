@@ -13,6 +13,8 @@ from dovetail.cli.options.durations import Duration
 from dovetail.cli.output.console import columns, write, write_lines, write_note
 from dovetail.cli.signals import stop_on_signal
 from dovetail.doctor.sources.kubernetes import open_connection
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.kubernetes.api import ApiAccess
 from dovetail.eks.kubernetes.scale_validation import ScaleValidation, ValidationReport, ValidationSettings
 from dovetail.eks.session import ClusterSession, run_in_session
 from dovetail.errors import DovetailError
@@ -96,25 +98,28 @@ def validate(
     if output == "json":
         write(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        write_lines(_lines(report))
-    if report.interrupted:
-        ctx.exit(EXIT_STOPPED)
-    ctx.exit(0 if report.ok else EXIT_FAILED)
+        write_lines(report_lines(report))
+    ctx.exit(get_exit_code(report))
 
 
 def _validate_file(file: str, settings: ValidationSettings) -> ValidationReport:
     config = read_config(file)
 
     async def work(session: ClusterSession) -> ValidationReport:
-        client = await session.api_access.connect()
-        if client is None:
-            raise DovetailError(
-                f"cluster {config.name} does not exist in {config.region}, or is not active yet; create it "
-                f"with: dovetail cluster apply -f {file}"
-            )
-        return await _run(client.client, settings)
+        return await _run(await connect(session.api_access, config, file), settings)
 
     return run_in_session(config, work, lock_directory=lock_directory())
+
+
+async def connect(access: ApiAccess, config: ClusterConfig, file: str) -> KubeClient:
+    """Return a client of the file's cluster; raises ``DovetailError`` if there is none."""
+    connected = await access.connect()
+    if connected is None:
+        raise DovetailError(
+            f"cluster {config.name} does not exist in {config.region}, or is not active yet; create it "
+            f"with: dovetail cluster apply -f {file}"
+        )
+    return connected.client
 
 
 async def _validate_context(
@@ -136,7 +141,15 @@ async def _run(kube: KubeClient, settings: ValidationSettings) -> ValidationRepo
         return await validation.run()
 
 
-def _lines(report: ValidationReport) -> list[Text]:
+def get_exit_code(report: ValidationReport) -> int:
+    """Return the exit code of the command."""
+    if report.interrupted:
+        return EXIT_STOPPED
+    return 0 if report.ok else EXIT_FAILED
+
+
+def report_lines(report: ValidationReport) -> list[Text]:
+    """Return the table of nodes, and the result as the last line."""
     lines: list[Text] = []
     if report.nodes:
         rows = [["NODE", "TYPE", "CAPACITY", "ZONE", "READY", "GONE"]]

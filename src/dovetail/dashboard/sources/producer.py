@@ -36,7 +36,7 @@ EVALUATION_INTERVAL: Final = timedelta(seconds=10)
 _EVALUATION_SHARE: Final = 0.2
 """Largest share of a core that evaluations take."""
 
-_SLICE_SECONDS: Final = 0.005
+SLICE_SECONDS: Final = 0.005
 """Longest time that the nodes of a document hold the event loop: keys and requests wait as long."""
 
 
@@ -73,6 +73,7 @@ class ViewProducer:
         self.ledger = SavingsLedger()
         self.autoscaler = ""
         self.status = SourceStatus()
+        self.slice_seconds = SLICE_SECONDS
         self.notices: dict[str, Notice] = {}
         """About kinds that the source cannot read, by code."""
         self.unread: Set[Resource] = frozenset()
@@ -159,7 +160,7 @@ class ViewProducer:
         async with self._publishing:
             began = monotonic()
             for _ in self._builder.prepare(self._get_inputs(now)):
-                if monotonic() - began >= _SLICE_SECONDS:
+                if monotonic() - began >= self.slice_seconds:
                     await asyncio.sleep(0)
                     began = monotonic()
             await asyncio.sleep(0)

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.mixes import limits, rules, upstream
-from dovetail.core.scheduling import fleet
-from dovetail.core.scheduling.fleet import kernel, native
+from dovetail.core.scheduling.fleet import kernel
 from dovetail.core.scheduling.fleet import problem as fleet_problem
+from dovetail.core.scheduling.fleet.native import select_kernel
 from dovetail.core.scheduling.fleet.patterns import resource_weightings
 from dovetail.core.scheduling.fleet.problem import Demand, FleetProblem, compile_demand
 from dovetail.core.scheduling.placement import new_claims, nodes, packer, price_index, upsize
@@ -160,21 +160,14 @@ def test_both_kernels_find_the_same_cheapest_type(compiled: ModuleType, data: st
     np.testing.assert_array_equal(results[0], results[1])
 
 
-def test_a_library_of_another_version_is_not_used(
-    compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load() -> ModuleType:
-        spec = importlib.util.spec_from_file_location("native_again", native.__file__)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+def test_a_library_of_another_version_is_not_used(compiled: ModuleType) -> None:
+    older = ModuleType("older")
+    older.VERSION = compiled.VERSION - 1  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(fleet, "_kernel", compiled, raising=False)
-    assert load().kernel is compiled
-    monkeypatch.setattr(fleet, "_kernel", ModuleType("older"))
-    assert load().kernel is None
+    assert select_kernel(compiled) is compiled
+    assert select_kernel(older) is None
+    assert select_kernel(ModuleType("oldest")) is None
+    assert select_kernel(None) is None
 
 
 def _clusters() -> Iterator[ClusterSnapshot]:

@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
-from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet, rounding, search
-from dovetail.core.scheduling.fleet.column_generation import FractionalFleet
-from dovetail.core.scheduling.fleet.patterns import Patterns
-from dovetail.core.scheduling.fleet.problem import FleetProblem
-from dovetail.core.scheduling.fleet.rounding import Fleet, FleetSearchError
+from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet
+from dovetail.core.scheduling.fleet.column_generation import ColumnGeneration
+from dovetail.core.scheduling.fleet.lp_relaxation import FluidProgram
+from dovetail.core.scheduling.fleet.problem import compile_demand
+from dovetail.core.scheduling.fleet.rounding import (
+    Fleet,
+    FleetSearchError,
+    add_remaining_nodes,
+    add_whole_nodes,
+)
+from dovetail.core.scheduling.fleet.search import repack_poor_nodes
 
 GI = 2**30
 
@@ -211,29 +217,30 @@ def test_more_types_than_the_search_prefers_all_get_the_pods_that_only_they_hold
     assert nodes_per_type(fleet) == {k: 200 + k for k in range(20)}
 
 
-def test_a_round_that_adds_no_node_raises_instead_of_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_patterns(problem: FleetProblem, *_: object) -> Patterns:
-        return Patterns(np.zeros(1, dtype=np.int64), np.zeros((1, len(problem.counts))), np.ones(1))
+def test_a_round_that_adds_no_node_raises_instead_of_repeating() -> None:
+    problem, _ = compile_demand(classes_with_types_of_their_own(20))
+    mix = ColumnGeneration(problem, FluidProgram(problem).solve(problem.price)).run(4)
+    fleet = Fleet(problem, np.full(20, 0.75))  # Less than a pod of each class: no node can take one.
 
-    monkeypatch.setattr(rounding, "generate_patterns", no_patterns)
-
-    with pytest.raises(FleetSearchError, match="no instance type takes any of"):
-        cheapest_fleet(classes_with_types_of_their_own(20))
+    with pytest.raises(FleetSearchError, match="no instance type takes any of 15 pods"):
+        add_remaining_nodes(fleet, mix)
 
 
-def test_nodes_that_rounding_leaves_half_empty_are_packed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_rounding_leaves_half_empty_are_packed_again() -> None:
     sizes, counts = pods((30, 1, 2), (30, 2, 2))
     alloc, price = type_arrays((1, 2, 0.05), (2, 4, 0.07), (16, 24, 0.5))
-    add_whole_nodes = search.add_whole_nodes
+    problem, _ = compile_demand(Demand(sizes, counts, alloc, price))
+    mix = ColumnGeneration(problem, FluidProgram(problem).solve(problem.price)).run(4)
+    fleet = Fleet(problem, problem.counts)
+    # Two of the smallest nodes, although one of the next size holds both pods.
+    smallest = int(problem.price.argmin())
+    fleet.add_nodes(smallest, np.array([1.0, 0.0]), 2)
+    add_whole_nodes(fleet, mix)
+    add_remaining_nodes(fleet, mix)
 
-    def add_poor_nodes_first(fleet: Fleet, mix: FractionalFleet) -> None:
-        """Add two of the smallest nodes, although one of the next size holds both pods."""
-        smallest = int(fleet.problem.price.argmin())
-        fleet.add_nodes(smallest, np.array([1.0, 0.0]), 2)
-        add_whole_nodes(fleet, mix)
+    repacked = repack_poor_nodes(fleet, mix.values)
 
-    monkeypatch.setattr(search, "add_whole_nodes", add_poor_nodes_first)
-    fleet = cheapest_fleet(Demand(sizes, counts, alloc, price))
-
-    assert not any(bundle.type_index == 0 and bundle.copies > 1 for bundle in fleet)
-    assert sum(bundle.counts * bundle.copies for bundle in fleet).tolist() == counts.tolist()
+    assert repacked.cost < fleet.cost
+    nodes = list(zip(repacked.types, repacked.counts, repacked.copies, strict=True))
+    assert not any(kind == smallest and copies > 1 for kind, _, copies in nodes)
+    assert sum(held * copies for _, held, copies in nodes).tolist() == problem.counts.tolist()

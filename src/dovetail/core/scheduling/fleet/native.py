@@ -4,7 +4,7 @@ A library in the tree may be older than ``_kernel.c``; it would lack functions. 
 builds it again.
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
 try:
     from dovetail.core.scheduling.fleet import _kernel as _built
@@ -14,6 +14,12 @@ except ImportError:  # Not built: there was no C compiler.
 VERSION: Final = 2
 """That of ``_kernel.c``; changes with each function that is added or changed."""
 
-kernel = _built
-if getattr(_built, "VERSION", None) != VERSION:
-    kernel = None  # type: ignore[assignment]
+Kernel = TypeVar("Kernel")
+
+
+def select_kernel(built: Kernel) -> Kernel:
+    """Return a library that is of this version, else None."""
+    return built if getattr(built, "VERSION", None) == VERSION else None  # type: ignore[return-value]
+
+
+kernel = select_kernel(_built)

@@ -149,11 +149,11 @@ def _pack_classes(problem: FleetProblem, relaxation: FluidRelaxation, effort: in
         # More rounds are affordable for few classes, and needed where rules divide the types.
         may_improve = is_improved and has_few_classes and rounds < _MAX_ROUNDS
         if not may_improve or best.cost <= _GOOD_AFTER_COLUMNS * relaxation.bound:
-            return _repack_poor_nodes(best, mix.values) if has_few_classes else best
+            return repack_poor_nodes(best, mix.values) if has_few_classes else best
         rounds *= 2
 
 
-def _repack_poor_nodes(fleet: Fleet, values: Floats) -> Fleet:
+def repack_poor_nodes(fleet: Fleet, values: Floats) -> Fleet:
     """Return the fleet with its poorest nodes searched again, if that is cheaper.
 
     Rounding adds nodes one after the other; the last ones may be better together.
