@@ -143,7 +143,7 @@ audit: $(READY) ## Look pinned packages up in a database of vulnerabilities
 
 coverage: $(READY) ## Measure the lines and branches that `make test` runs; ARGS=tests/core for a part
 	@$(RUN) pytest -n auto --dist worksteal -m 'not slow and not live and not browser' --cov --cov-report= $(ARGS)
-	@$(RUN) coverage report --skip-covered --sort=cover | tail -40
+	@$(RUN) coverage report --skip-covered --sort=-cover | tail -40
 
 mutants: $(READY) ## Change core/ in small ways and list the changes that no test notices; takes minutes
 	@$(VENV)/bin/python scripts/mutants $(ARGS)

@@ -19,7 +19,7 @@ import msgspec
 
 from dovetail.codec.inputs.cluster_inputs import Inputs
 from dovetail.codec.text.suggestions import join_first, pluralize
-from dovetail.core.instancetypes.build import build_instance_types
+from dovetail.core.instancetypes.build import cached_instance_types
 from dovetail.core.instancetypes.discounts import Discounts
 from dovetail.core.instancetypes.kubelet import find_failures
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
@@ -428,7 +428,7 @@ def _build_types(
         raise InvalidInputError(errors)
     # NodePools of one class share one tuple: building it and compiling it take a while.
     built = {
-        node_class: build_instance_types(
+        node_class: cached_instance_types(
             facts,
             region=region,
             node_class=_restrict_zones(node_class, region, zones),

@@ -20,6 +20,7 @@ from dovetail.core.disruption.candidates import (
     StateNode,
     check_disruptable,
 )
+from dovetail.core.instancetypes.build import cached_instance_types
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.core.pod.eligibility import is_reschedulable
 from dovetail.errors import DovetailError
@@ -142,6 +143,7 @@ def _create_provider(source: SavingsInput) -> InstanceTypeProvider:
         prices=source.prices,
         unavailable=UnavailableOfferings(),
         settings=InstanceTypeSettings(kubelet_expressions=True),
+        build=cached_instance_types,
     )
 
 

@@ -26,6 +26,7 @@ from dovetail.cli.output.plan_report import PriceSource, price_source
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
 from dovetail.codec.savings_ledger import find_ledger
 from dovetail.core.cost.node_prices import NodePrices
+from dovetail.core.instancetypes.build import cached_instance_types
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
@@ -147,6 +148,7 @@ def create_type_lookup(
         # Nodes were launched with them; a class whose expressions are disabled is not ready.
         settings=InstanceTypeSettings(kubelet_expressions=True, burstable=source.burstable),
         discounts=files.discounts,
+        build=cached_instance_types,
     )
 
     def get_instance_types(pool: NodePool) -> tuple[InstanceType, ...]:

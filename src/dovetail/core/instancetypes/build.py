@@ -1,6 +1,7 @@
 """Build instance types from EC2 type facts, for one region and node class."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from dovetail.core.instancetypes.ami_families import AmiFamilyFacts, ami_family_facts
 from dovetail.core.instancetypes.capacity import compute_capacity
@@ -92,6 +93,14 @@ def build_instance_types(
         )
         instance_types.append(instance_type)
     return tuple(instance_types)
+
+
+cached_instance_types = lru_cache(maxsize=64)(build_instance_types)
+"""The same for hashable inputs, and at once for those of a recent call.
+
+For forks, replays and plans with one catalogue. The controller does not use it: it frees
+the types of former prices and node classes.
+"""
 
 
 def _placement_labels(group: PlacementGroup) -> Requirements:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from dovetail.codec.text.suggestions import pluralize
+from dovetail.core.instancetypes.build import cached_instance_types
 from dovetail.core.nodeclaim.drift import get_nodepool_drift_reason
 from dovetail.core.nodeclaim.hash_annotations import NODECLASS_KEYS, NODEPOOL_KEYS, HashKeys, migrate_hash
 from dovetail.core.nodeclass.drift import DriftUnknownError, InstanceFacts, get_nodeclass_drift_reason
@@ -153,6 +154,7 @@ def _types(facts: MigrationFacts) -> InstanceTypes:
         region=region,
         prices=list_prices(catalog.instance_types),
         unavailable=UnavailableOfferings(),
+        build=cached_instance_types,
     )
     return {
         node_class.name: {

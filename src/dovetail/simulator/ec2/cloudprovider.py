@@ -9,6 +9,7 @@ from datetime import timedelta
 from operator import is_
 from typing import Any, Final, TypeVar
 
+from dovetail.core.instancetypes.build import cached_instance_types
 from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.model import labels as label_keys
@@ -130,6 +131,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
             settings=InstanceTypeSettings(kubelet_expressions=kubelet_expressions, burstable=burstable),
             discounts=discounts,
             running=lambda: ec2.billing.instance_counts,
+            build=cached_instance_types,
         )
         super().__init__(provider, overlays=overlays, node_class=node_class, loop=loop)
         self._ec2 = ec2

@@ -71,8 +71,13 @@ class InstanceTypeProvider:
         discounts: DiscountBook = NO_DISCOUNTS,
         running: Callable[[], Mapping[OfferingKey, int]] = dict,
         memory: ObservedMemory | None = None,
+        build: Callable[..., tuple[InstanceType, ...]] = build_instance_types,
     ) -> None:
-        """Create an empty cache; ``running`` counts the instances that use commitments."""
+        """Create an empty cache; ``running`` counts the instances that use commitments.
+
+        ``build`` is ``build_instance_types``, or ``cached_instance_types`` for providers that
+        share a catalogue.
+        """
         self._catalog = catalog
         self._region = region
         self._prices = prices
@@ -81,6 +86,7 @@ class InstanceTypeProvider:
         self._discounts = Discounts(discounts, region=region.name)
         self._running = running
         self._memory = memory
+        self._build_types = build
         self._cached: dict[str, tuple[EC2NodeClass, _CachedTypes]] = {}
         """Name → node class of the last request, and its types."""
 
@@ -156,7 +162,7 @@ class InstanceTypeProvider:
         list_priced: tuple[InstanceType, ...] = ()
         # In parts: the memory of equal requirements and offerings is used again for the next part.
         for first in range(0, len(self._catalog), _TYPES_PER_PART):
-            types = build_instance_types(
+            types = self._build_types(
                 self._catalog[first : first + _TYPES_PER_PART],
                 region=self._region,
                 node_class=node_class,
