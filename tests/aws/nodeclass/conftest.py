@@ -6,7 +6,8 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.support.aws.nodeclass_account import REGION, Account, NodeClassProcess
+from tests.support.aws.nodeclass_account import Account, NodeClassProcess
+from tests.support.aws.provider_process import shared_session
 from tests.support.moto.server import MotoAws, moto_without_amis
 
 
@@ -37,8 +38,8 @@ def processes(account: Account) -> Iterator[Callable[..., NodeClassProcess]]:
 
 @pytest.fixture(scope="session")
 def session() -> boto3.Session:
-    """A boto3 session that all processes share, to start fast."""
-    return boto3.Session("test", "test", region_name=REGION)
+    """A boto3 session and its clients, which all processes share, to start fast."""
+    return shared_session()
 
 
 @pytest.fixture
