@@ -234,3 +234,12 @@ def test_overlays_beyond_the_comparisons_of_a_decision_are_rejected_lowest_weigh
     assert decision.rejected["light"].reason == INVALID
     assert "more than 6 instance types" in decision.rejected["light"].message
     assert not validate_overlays(overlays, pools, max_comparisons=10).rejected
+
+
+def test_offerings_with_a_price_have_it_after_an_overlay() -> None:
+    pool, (m5, _) = a_pool_with_types()
+
+    adjusted = apply_overlays(m5, pool, [CompiledOverlay(an_overlay(price_adjustment="+3"))])
+
+    assert {offering.price for offering in adjusted.offerings} == {13}
+    assert not any(offering.price_missing for offering in adjusted.offerings)

@@ -19,6 +19,7 @@ from dovetail.model.kube.resources import CPU, MEMORY, PODS, Resources
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
+from tests.support.scheduling.builders import a_daemon_set, a_pod, a_pool, cluster
 from tests.support.scheduling.strategies import clusters
 
 LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
@@ -120,3 +121,14 @@ def test_without_nodepools_or_pods_there_is_no_bound() -> None:
 
     assert compute_lower_bound(lonely, lonely.pending_pods).ratio(1.0) is None
     assert compute_lower_bound(snapshot_of(), ()).ratio(1.0) is None
+
+
+def test_a_daemonset_that_runs_on_some_nodes_of_a_type_does_not_raise_the_bound() -> None:
+    pool = a_pool(requirements=[("team", "In", ["web", "batch"])])
+    daemon = a_daemon_set("agent", cpu="2", node_selector={"team": "web"})
+    waiting = a_pod("p", cpu="1", node_selector={"team": "batch"})
+    without = cluster([waiting], [pool])
+
+    bound = compute_lower_bound(replace(without, daemon_sets=(daemon,)), [waiting])
+
+    assert bound.price == compute_lower_bound(without, [waiting]).price

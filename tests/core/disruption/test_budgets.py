@@ -145,6 +145,11 @@ def test_budget_without_a_schedule_is_always_active() -> None:
     assert is_budget_active(Budget(nodes="1"), NOON)
 
 
+def test_budget_with_a_schedule_and_no_duration_is_always_active() -> None:
+    # The CRD rejects it; an object may be older than the rule.
+    assert is_budget_active(Budget(nodes="1", schedule="0 9 * * *"), NOON)
+
+
 @pytest.mark.parametrize(
     ("minutes_past", "holds"), [(-1, False), (0, True), (59, True), (60, False), (61, False)]
 )

@@ -7,6 +7,7 @@ mark on the node is the queue.
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from dovetail.core.disruption.candidates import (
     check_disruptable,
     eviction_cost,
     is_empty,
+    may_be_blocked_by_pods,
 )
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
@@ -28,6 +30,7 @@ from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.model.kube.pod import OwnerReference, Pod, PodPhase, PodSpec
+from dovetail.model.kube.pod_groups import group_pods
 from dovetail.model.kube.taints import DISRUPTED_TAINT, Toleration
 from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.node import NodeObject
@@ -274,3 +277,25 @@ def test_node_is_empty_without_pods_of_positive_eviction_cost() -> None:
     assert is_empty([a_pod(annotations=worthless)])
     assert not is_empty([a_pod()])
     assert not is_empty([a_pod("StatefulSet", deleting=True)])
+
+
+@pytest.mark.parametrize(("allowed", "blocks"), [(0, True), (1, False)])
+def test_a_budget_without_disruptions_left_blocks_a_group_of_pods(allowed: int, blocks: bool) -> None:
+    pods = (a_pod(),)
+    state_node = msgspec.structs.replace(a_state_node(*pods), pod_groups=group_pods(pods))
+
+    assert may_go(state_node, budgets=(a_budget(disruptions_allowed=allowed),)) is not blocks
+
+
+def test_one_group_of_pods_that_a_budget_blocks_is_enough() -> None:
+    pods = (a_pod(labels=FrozenDict({"app": "free"})), a_pod(labels=FrozenDict({"app": "kept"})))
+    state_node = msgspec.structs.replace(a_state_node(*pods), pod_groups=group_pods(pods))
+    context = CandidateContext(
+        now=NOW,
+        get_nodepool={}.get,
+        get_instance_types=lambda _: FrozenDict(),
+        get_pdbs=lambda pod: (a_budget(),) if pod.labels["app"] == "kept" else (),
+        is_nominated=lambda *_: False,
+    )
+
+    assert may_be_blocked_by_pods(state_node, context)

@@ -140,6 +140,11 @@ def test_devices_count_as_resources(name: str, resource: str, count: int) -> Non
     assert build_type(name).capacity[resource] == count
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"])
+def test_types_without_devices_have_no_such_resource(resource: str) -> None:
+    assert resource not in build_type("m5.large").capacity
+
+
 @pytest.mark.parametrize("name", ["t3.large", "t4g.large", "m4.large"])
 def test_types_without_trunking_have_no_pod_enis(name: str) -> None:
     assert "vpc.amazonaws.com/pod-eni" not in build_type(name).capacity

@@ -72,7 +72,7 @@ def test_pods_can_select_a_placement_group_and_its_partitions() -> None:
     ("name", "interfaces", "fits"),
     [
         ("m5.large", (PRIMARY,), True),
-        ("m5.large", (PRIMARY, NetworkInterface(card=1, device=1)), False),
+        ("m5.large", (PRIMARY, NetworkInterface(card=1, device=0)), False),
         ("m5.large", (PRIMARY, EFA_HERE), False),
         ("m5.large", tuple(NetworkInterface(device=number) for number in range(4)), False),
         ("c5n.18xlarge", (PRIMARY, EFA_HERE), True),
@@ -151,3 +151,13 @@ def test_a_local_zone_is_a_zone_like_others() -> None:
     m5 = build_type("m5.large", region=region)
 
     assert available(m5) == {(local, "on-demand"), (local, "spot")}
+
+
+def test_a_network_card_without_a_known_limit_takes_no_interface() -> None:
+    # EC2 described two cards, and the limit of one.
+    two_cards = msgspec.structs.replace(ec2_type("m5.large"), network_cards=2, card_enis=(3,))
+
+    assert can_launch(two_cards, a_class(network_interfaces=(PRIMARY,)))
+    assert not can_launch(
+        two_cards, a_class(network_interfaces=(PRIMARY, NetworkInterface(card=1, device=0)))
+    )

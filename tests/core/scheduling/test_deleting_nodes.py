@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from dovetail.core.scheduling.pods.pending import reschedulable_group_filter, reschedulable_pod_filter
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod, PodPhase
+from dovetail.model.kube.pod_groups import group_pods
 from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.settings import Packing, SchedulingSettings
 from tests.support.scheduling.builders import a_node, a_pod, cluster, owned_by, pods, selector
@@ -123,3 +125,23 @@ def test_pods_that_do_not_move_still_count_as_unplaced_nowhere() -> None:
     plan = solve_with_deleting_node(a_pod("p", owner=owned_by("DaemonSet", "x")))
 
     assert unplaced(plan) == []
+
+
+@pytest.mark.parametrize(
+    "budgets",
+    [
+        [],
+        [budget(max_unavailable="1")],
+        [budget(max_unavailable="0")],
+        [budget("one", max_unavailable="1"), budget("two", max_unavailable="1")],
+    ],
+    ids=["no-budget", "one-may-go", "none", "two-budgets"],
+)
+def test_s58_a_group_of_pods_is_filtered_as_its_pods_are(budgets: Any) -> None:
+    snapshot = cluster([], pod_disruption_budgets=budgets)
+    running = [a_pod(f"p-{number}", labels={"app": "a"}) for number in range(3)]
+    (group,) = group_pods(running)
+
+    filtered = reschedulable_group_filter(snapshot)(group)
+
+    assert list(filtered) == [pod for pod in running if reschedulable_pod_filter(snapshot)(pod)]

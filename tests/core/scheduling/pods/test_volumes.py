@@ -244,6 +244,8 @@ def test_s36_volumes_without_a_common_zone_leave_the_pod_pending() -> None:
     )
 
     assert unplaced(plan) == ["p"]
+    assert find_refused(plan) == ("default", Constraint.VOLUME)
+    assert label_keys.ZONE in reasons_of(plan, "p")[0].message
 
 
 # --- S39, S40 ---------------------------------------------------------------------------------
