@@ -1,8 +1,11 @@
 """Instance profiles: 49–54 and 66 of the AWS checklist."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from dovetail.aws.nodeclass.instance_profiles import legacy_profile_name
 from tests.aws.nodeclass.classes import a_class, message, reasons
@@ -197,6 +200,31 @@ def test_unused_profiles_are_collected_an_hour_after_their_last_use(
 
     assert sorted(names(process)) == sorted([current, old, "foreign"])
     assert profile(process, role="older") == older
+
+
+def test_collection_of_profiles_goes_on_after_an_error_and_waits_for_the_cache(
+    account: Account, process: NodeClassProcess
+) -> None:
+    account.role(process.aws.client("iam"), "old")
+    current, old = (profile(process, role=entry) for entry in ("nodes", "old"))
+    process.loop.ahead = timedelta(minutes=61)
+    account.fail("ListInstanceProfiles", "AccessDenied", status=403, times=1)
+    rounds: list[list[str] | None] = [None, [current], [current]]
+
+    class Rounds:
+        """An event loop on which each half hour passes at once, until no round is left."""
+
+        async def sleep(self, _: timedelta) -> None:
+            if not rounds:
+                raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        process.do(process.profiles.run_garbage_collection(lambda: rounds.pop(0), loop=Rounds()))
+
+    # Without the cache nothing is deleted; the second round failed, the third deletes.
+    assert names(process) == [current]
+    assert old != current
+    assert len(process.log.entries("failed collecting instance profiles")) == 1
 
 
 def test_legacy_profile_names_are_computed() -> None:
