@@ -25,6 +25,7 @@ from textual.widgets import Input, Static
 from bench.recorded_cluster import record_cluster
 from dovetail.cli.top.app import TopApp
 from dovetail.cli.top.row_table import RowTable
+from dovetail.core.cost.node_prices import NodePrices
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.dashboard.sources.producer import Pricing, ViewProducer
 from dovetail.dashboard.sources.source import ViewUpdate
@@ -36,7 +37,7 @@ from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
-from dovetail.view.prices import find_in_book
+from dovetail.view.prices import find_by_labels
 
 _REGION: Final = "us-east-1"
 _LIMITS: Final = {"first_paint_cpu_seconds": 2.0, "key_cpu_max_ms": 100.0}
@@ -67,7 +68,8 @@ def create_pricing(cache: ClusterCache) -> Pricing:
         node_class = cache.node_class(pool.template.node_class.name)
         return () if node_class is None else provider.instance_types(node_class, now=now)
 
-    return Pricing(get_instance_types=get_instance_types, find_price=find_in_book(bundled_prices(), _REGION))
+    prices = NodePrices(catalog, bundled_prices(), _REGION)
+    return Pricing(get_instance_types=get_instance_types, find_price=find_by_labels(prices))
 
 
 class CacheSource:
