@@ -95,12 +95,29 @@ def build_instance_types(
     return tuple(instance_types)
 
 
-cached_instance_types = lru_cache(maxsize=64)(build_instance_types)
-"""The same for hashable inputs, and at once for those of a recent call.
+@lru_cache(maxsize=64)
+def cached_instance_types(
+    ec2_types: tuple[Ec2InstanceType, ...],
+    *,
+    region: Region,
+    node_class: EC2NodeClass,
+    prices: PriceBook,
+    settings: InstanceTypeSettings = DEFAULT_SETTINGS,
+    observed_memory: FrozenDict[str, int] = NO_OBSERVED_MEMORY,
+) -> tuple[InstanceType, ...]:
+    """Return what ``build_instance_types`` does, at once for recent inputs.
 
-For forks, replays and plans with one catalogue. The controller does not use it: it frees
-the types of former prices and node classes.
-"""
+    For forks, replays and plans with one catalogue. The controller does not use it: it
+    frees the types of former prices and node classes.
+    """
+    return build_instance_types(
+        ec2_types,
+        region=region,
+        node_class=node_class,
+        prices=prices,
+        settings=settings,
+        observed_memory=observed_memory,
+    )
 
 
 def _placement_labels(group: PlacementGroup) -> Requirements:
