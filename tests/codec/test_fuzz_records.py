@@ -1,4 +1,4 @@
-"""Readers of traces, audit logs, saved plans, ledgers, dumps and views never fail, whatever they get.
+"""Readers of traces, audit logs, plans, ledgers and dumps never fail.
 
 Only the documented error comes out of a file with junk, of one that is nested deeply or of one
 that is not text.

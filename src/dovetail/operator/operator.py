@@ -102,7 +102,7 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = "kube-system"
     """Of the ConfigMap with the savings ledger."""
     max_start_wait: timedelta = timedelta(minutes=10)
-    """How long a pod waits at start-up for an API server that is unavailable.
+    """Longest wait of a pod, at start-up, for an API server that is unavailable.
 
     Exits would add the kubelet's restart backoff, up to five minutes, to the outage.
     """

@@ -44,6 +44,6 @@ def test_pods_of_former_jobs_are_freed() -> None:
 def test_a_group_is_found_in_every_snapshot_and_one_that_a_budget_keeps_in_none() -> None:
     pods = a_job_pod("free"), a_job_pod("kept")
 
-    found = {tuple(find_groups(*pods, blocked="kept")) for _ in range(SNAPSHOTS)}
+    outcomes = {tuple(find_groups(*pods, blocked="kept")) for _ in range(SNAPSHOTS)}
 
-    assert found == {("free",)}
+    assert outcomes == {("free",)}

@@ -20,7 +20,7 @@ from dovetail.model.node import Node
 from dovetail.model.plan import Constraint, UnschedulableReason
 from dovetail.model.snapshot import ClusterSnapshot
 
-_PASSES_REMEMBERED: Final = 100
+_PASSES_KEPT: Final = 100
 """Snapshots after which a group of pods that no node has any more is forgotten, or twice as many."""
 _MAX_BUDGET_SETS: Final = 4
 """Sets of PodDisruptionBudgets that are kept; few are in use at a time."""
@@ -138,7 +138,7 @@ class _KeepingBudgets:
     def begin_pass(self) -> None:
         """Forget groups that were not in use lately: the specs of deleted pods are freed."""
         self._passes += 1
-        if self._passes % _PASSES_REMEMBERED == 0:
+        if self._passes % _PASSES_KEPT == 0:
             self._older_keys, self._free_keys = self._free_keys, set()
 
     def may_keep_any(self, keys: frozenset[EquivalenceKey]) -> bool:
