@@ -1,7 +1,8 @@
 """Consolidation evaluates the cluster again only if a change may make a command possible."""
 
+from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget
-from dovetail.ports.api_resources import NODE_POOLS, PODS
+from dovetail.ports.api_resources import NODE_POOLS, NODES, PODS
 from dovetail.ports.metrics import DISRUPTION_EVALUATION_DURATION
 from tests.support.controllers.disruption import DisruptionEnvironment
 from tests.support.controllers.running_nodes import add_owner
@@ -67,6 +68,21 @@ def test_new_node_is_evaluated() -> None:
     env.wait(minutes=2)
 
     assert len(env.deleting_claims()) == 1
+
+
+def test_node_is_evaluated_once_it_is_initialized() -> None:
+    env = an_environment("2", "2")
+    before = count_evaluations(env)
+
+    env.add_node("node-2", labels={label_keys.INITIALIZED: ""})
+    env.add_app_pod("web-2", "node-2", cpu="500m")
+    env.wait(minutes=2)
+    starting = count_evaluations(env)
+    env.patch(NODES, "node-2", {"metadata": {"labels": {label_keys.INITIALIZED: "true"}}})
+    env.wait(minutes=2)
+
+    assert starting == before
+    assert count_evaluations(env) > starting
 
 
 def test_change_of_the_nodepool_is_evaluated() -> None:

@@ -41,7 +41,7 @@ from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controlle
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.method import Decision, Method, MethodInput, Validate, Validation
-from dovetail.core.disruption.registry import METHODS
+from dovetail.core.disruption.registry import get_enabled_methods
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from dovetail.ports.metrics import (
     DISRUPTION_EVALUATION_DURATION,
@@ -88,7 +88,8 @@ class DisruptionController(ControllerBase):
         self._savings = SavingsRecorder(context)
         self._policy_guard = PolicyGuard(context)
         self._pending: dict[Method, _PendingValidation] = {}
-        self._fruitless = {method: FruitlessScans(method) for method in METHODS if method.needs_context}
+        self._methods = get_enabled_methods(context.feature_gates)
+        self._fruitless = {method: FruitlessScans(method) for method in self._methods if method.needs_context}
 
     def handle_node(self, change: ObjectChange) -> Iterable[str]:
         """Forget the keep reason of a deleted node, then apply the triggers."""
@@ -103,7 +104,7 @@ class DisruptionController(ControllerBase):
         await self._commands.remove_stale_taints()
         self.triggers.exhausted_nodepools = frozenset()
         rescan_times: list[datetime] = []
-        for method in METHODS:
+        for method in self._methods:
             result = await self._run_method(method)
             if result.started:
                 return _NEXT_SCAN

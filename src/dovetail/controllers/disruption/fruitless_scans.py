@@ -29,6 +29,8 @@ from dovetail.model.node import Node
 
 _VALID_FOR: Final = MAX_INTERVAL
 """Room that became free on several nodes, one after the other, is evaluated together so late."""
+_LARGE_BUDGET: Final = 10
+"""Nodes: an evaluation that may disrupt so many finds nothing more if it may disrupt more."""
 _WAITS: Final = frozenset(("young", "later", "budget"))
 """Codes of candidates that were kept for a while only."""
 
@@ -104,13 +106,14 @@ class FruitlessScans:
             return False
         if now - self._evaluated_at >= _VALID_FOR or _get_environment(inputs) != self._environment:
             return False
-        allowed = latest[0].allowed_disruptions
-        if any(count > allowed.get(pool, 0) for pool, count in inputs.allowed_disruptions.items()):
-            return False
+        for pool, count in inputs.allowed_disruptions.items():
+            if count > (allowed := latest[0].allowed_disruptions.get(pool, 0)) and allowed < _LARGE_BUDGET:
+                return False
         nodes = {node.name: node for node in context.snapshot.nodes if not node.deleting}
         for name in nodes.keys() - context.excluded_targets:
-            seen = self._targets.get(name)
-            if seen is None or not _has_no_more_room(nodes[name], seen):
+            # A node that is not initialized receives no pods of others.
+            seen, node = self._targets.get(name), nodes[name]
+            if node.initialized and (seen is None or not _has_no_more_room(node, seen)):
                 return False
         return all(
             self._is_candidate_no_better(candidate, nodes[candidate.name], now)
