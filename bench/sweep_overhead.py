@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.demand import GENERATED, build_trace
+from bench.recorded_day import write_day
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model.settings import ControllerSettings
 from dovetail.replay.play import ReplayOptions
@@ -34,11 +35,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sweep_overhead", description=__doc__)
     parser.add_argument("--points", type=int, default=4, choices=range(1, len(VALUES) + 1))
     parser.add_argument("--hours", type=float, default=8.0)
+    parser.add_argument(
+        "--pods", type=int, help="points with a steady day of so many pods, as in bench.replay"
+    )
     options = parser.parse_args(arguments)
     # Paths of Ray's sockets are limited to 107 bytes.
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         os.environ["RAY_TMPDIR"] = folder
-        shared = _write_trace(Path(folder), options.hours)
+        shared = _write_trace(Path(folder, "day.trace"), options.hours, options.pods)
         points = [_build_point(value) for value in VALUES[: options.points]]
         local, local_seconds, local_cpu = _measure(lambda: run_in_processes(shared, points, workers=2))
         started, started_cpu = time.monotonic(), _count_cpu()
@@ -65,13 +69,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _write_trace(folder: Path, hours: float) -> SweepInput:
-    trace = build_trace("services", GENERATED["services"], 1)
-    path = folder / "day.trace"
-    with TraceWriter(path, trace.header) as writer:
-        for event in trace.events:
-            writer.write(event)
-        writer.write(End(t=trace.seconds))
+def _write_trace(path: Path, hours: float, pods: int | None) -> SweepInput:
+    if pods is not None:
+        write_day(path, pods=pods, churn=0.01)
+    else:
+        trace = build_trace("services", GENERATED["services"], 1)
+        with TraceWriter(path, trace.header) as writer:
+            for event in trace.events:
+                writer.write(event)
+            writer.write(End(t=trace.seconds))
     options = ReplayOptions(
         catalog=bundled_catalog(), prices=bundled_prices(), limit=timedelta(hours=hours), name="day"
     )
