@@ -130,6 +130,7 @@ class DisruptionController(ControllerBase):
         if not scan.candidates:
             if interval is not None:
                 interval.finish_scan(now, nodes=0, found_commands=False, rescan_at=scan.rescan_at)
+                self._fruitless[method].forget()
             return _MethodResult(rescan_at=scan.rescan_at)
         return await self._evaluate(method, scan)
 

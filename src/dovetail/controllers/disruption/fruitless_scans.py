@@ -71,11 +71,11 @@ class FruitlessScans:
         # A plug-in that declined every move may decide otherwise at another time.
         is_asked = decision.policy_answered or decision.policy_failure
         if self._method.get_time_state is None or decision.commands or is_asked:
-            self._forget()
+            self.forget()
             return
         environment = _get_environment(inputs)
         if environment != self._environment:
-            self._forget()
+            self.forget()
         self._latest = (_without_time(inputs), self._method.get_time_state(context), decision)
         snapshot, reasons = context.snapshot, {reason.node: reason for reason in decision.keep_reasons}
         if inputs.policy.search is Search.KARPENTER:
@@ -94,8 +94,9 @@ class FruitlessScans:
             if name in nodes:
                 self._candidates[name] = _SeenCandidate(candidate, nodes[name], reasons.get(name))
 
-    def _forget(self) -> None:
-        self._environment = self._evaluated_at = None
+    def forget(self) -> None:
+        """Forget all evaluations, and the nodes and pods that they keep in memory."""
+        self._latest = self._environment = self._evaluated_at = None
         self._candidates, self._targets = {}, {}
 
     def _is_no_better(self, inputs: MethodInput) -> bool:
