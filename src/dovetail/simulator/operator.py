@@ -7,6 +7,7 @@ from dovetail.controllers.registry import controllers
 from dovetail.controllers.runtime.event_recorder import KubeEventRecorder
 from dovetail.controllers.runtime.manager import ControllerManager
 from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
+from dovetail.core.instancetypes.build import cached_instance_types
 from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -76,6 +77,7 @@ class SimulatedOperator:
             discounts=discounts,
             kubelet_expressions=gates.NodeClassCEL,
             burstable=burstable,
+            build=cached_instance_types,
         )
         context = self.context = ControllerContext(
             cache=self.cache,

@@ -95,7 +95,7 @@ def build_instance_types(
     return tuple(instance_types)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)  # Two node classes, in parts of 100 types.
 def cached_instance_types(
     ec2_types: tuple[Ec2InstanceType, ...],
     *,

@@ -9,7 +9,7 @@ from datetime import timedelta
 from operator import is_
 from typing import Any, Final, TypeVar
 
-from dovetail.core.instancetypes.build import cached_instance_types
+from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.model import labels as label_keys
@@ -45,7 +45,7 @@ from dovetail.state.cloudprovider import (
     require_ready,
 )
 from dovetail.state.instancetypes.nodeoverlays import NodeOverlays
-from dovetail.state.instancetypes.provider import InstanceTypeProvider
+from dovetail.state.instancetypes.provider import BuildInstanceTypes, InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering, UnavailableOfferings
 from dovetail.state.nodes.instances import InstanceCache
 
@@ -121,6 +121,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
         discounts: DiscountBook = NO_DISCOUNTS,
         kubelet_expressions: bool = False,
         burstable: BurstablePolicy = BurstablePolicy.BASELINE,
+        build: BuildInstanceTypes = build_instance_types,
     ) -> None:
         self._unavailable = unavailable or UnavailableOfferings()
         provider = InstanceTypeProvider(
@@ -131,7 +132,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
             settings=InstanceTypeSettings(kubelet_expressions=kubelet_expressions, burstable=burstable),
             discounts=discounts,
             running=lambda: ec2.billing.instance_counts,
-            build=cached_instance_types,
+            build=build,
         )
         super().__init__(provider, overlays=overlays, node_class=node_class, loop=loop)
         self._ec2 = ec2

@@ -26,6 +26,9 @@ from dovetail.state.instancetypes.unavailable_offerings import (
     is_unavailable,
 )
 
+BuildInstanceTypes = Callable[..., tuple[InstanceType, ...]]
+"""``build_instance_types``, or another function with its parameters."""
+
 _TYPES_PER_PART: Final = 100
 
 
@@ -71,7 +74,7 @@ class InstanceTypeProvider:
         discounts: DiscountBook = NO_DISCOUNTS,
         running: Callable[[], Mapping[OfferingKey, int]] = dict,
         memory: ObservedMemory | None = None,
-        build: Callable[..., tuple[InstanceType, ...]] = build_instance_types,
+        build: BuildInstanceTypes = build_instance_types,
     ) -> None:
         """Create an empty cache; ``running`` counts the instances that use commitments.
 
