@@ -67,7 +67,6 @@ class FruitlessScans:
     def record(self, inputs: MethodInput, decision: Decision) -> None:
         """Note the result of an evaluation."""
         context = inputs.required_context
-        self._latest = None
         # A plug-in that declined every move may decide otherwise at another time.
         is_asked = decision.policy_answered or decision.policy_failure
         if self._method.get_time_state is None or decision.commands or is_asked:
