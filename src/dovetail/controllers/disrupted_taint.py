@@ -21,6 +21,7 @@ from dovetail.model.kube.conditions import TRUE
 from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.model.node import NodeObject
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.state.cluster.cache import ObjectChange
 
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -42,9 +43,28 @@ async def add_disrupted_taint(
 class DisruptedTaints(ControllerBase):
     """Adds and removes the taint of a Node together with its NodeClaim's condition."""
 
-    def is_disrupted(self, claim: NodeClaim) -> bool:
-        """Return True if the NodeClaim has the condition or its Node the taint."""
-        return DISRUPTION_REASON in claim.conditions or self.is_tainted(claim)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._tainted_nodes: set[str] = set()
+        self._disrupted_claims: set[str] = set()
+        """Names of NodeClaims with the condition."""
+        self._cache.subscribe(NODES, self._handle_node)
+        self._cache.subscribe(NODE_CLAIMS, self._handle_claim)
+
+    def find_disrupted(self) -> list[NodeClaim]:
+        """Return the NodeClaims that have the condition, or whose Node has the taint, by name."""
+        nodes = [node for name in self._tainted_nodes if (node := self._cache.node(name)) is not None]
+        names = {claim.name for node in nodes for claim in self._cache.claims_of(node.provider_id)}
+        claims = map(self._cache.claim, sorted(names | self._disrupted_claims))
+        return [claim for claim in claims if claim is not None]
+
+    def _handle_node(self, change: ObjectChange) -> None:
+        is_tainted = change.new is not None and DISRUPTED_TAINT in change.new.taints
+        (self._tainted_nodes.add if is_tainted else self._tainted_nodes.discard)(change.latest.name)
+
+    def _handle_claim(self, change: ObjectChange) -> None:
+        is_disrupted = change.new is not None and DISRUPTION_REASON in change.new.conditions
+        (self._disrupted_claims.add if is_disrupted else self._disrupted_claims.discard)(change.latest.name)
 
     def is_tainted(self, claim: NodeClaim) -> bool:
         nodes = self._cache.nodes_of(claim.provider_id)

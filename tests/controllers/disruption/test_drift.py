@@ -29,6 +29,12 @@ def add_drifted_node(
     env.add_node(node, drifted=since, **more)
 
 
+def set_ready(env: DisruptionEnvironment, status: str) -> None:
+    """Set the condition Ready of the NodePool."""
+    ready = {"type": "Ready", "status": status, "reason": "Ready"}
+    env.patch(NODE_POOLS, "default", {"status": {"conditions": [ready]}}, subresource="status")
+
+
 def test_replacement_is_ready_before_a_drifted_node_with_pods_is_deleted() -> None:
     env = an_environment()
     add_drifted_node(env)
@@ -308,6 +314,23 @@ def test_drifted_node_is_replaced_when_the_budget_is_raised() -> None:
 
     open_again = {"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}}
     env.patch(NODE_POOLS, "default", open_again)
+
+    assert before == []
+    assert env.disrupted_nodes() == ["node"]
+
+
+@pytest.mark.parametrize("status", ["Unknown", "False"])
+def test_drifted_node_is_replaced_when_its_nodepool_is_ready_again(status: str) -> None:
+    """The readiness of a NodePool is unknown after each change of its spec."""
+    env = an_environment()
+    set_ready(env, status)
+    add_drifted_node(env)
+    env.add_app_pod("web", cpu="3")
+    env.start().wait(60)
+    before = env.disrupted_nodes()
+
+    set_ready(env, "True")
+    env.wait(30)
 
     assert before == []
     assert env.disrupted_nodes() == ["node"]

@@ -7,15 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.controllers.disruption.recent_moves import REST
+from dovetail.codec.kube.conditions import encode_conditions
+from dovetail.controllers.disruption.recent_moves import MAX_REST, REST, RecentMoves
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model.karpenter.condition_types import DISRUPTION_REASON, REGISTERED
-from dovetail.model.kube.conditions import is_true
-from dovetail.ports.api_resources import DEPLOYMENTS, PODS
+from dovetail.model.kube.conditions import TRUE, Condition, is_true
+from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION, REPLACES_ANNOTATION
+from dovetail.ports.api_resources import DEPLOYMENTS, NODE_CLAIMS, PODS
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.cluster import SimulatedCluster
 from tests.support.controllers.disruption import DisruptionEnvironment
-from tests.support.controllers.running_nodes import stop_pod
+from tests.support.controllers.running_nodes import add_owner, stop_pod
 from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build_scenario
 
 SIZES = (
@@ -131,3 +133,76 @@ def a_replaced_node() -> tuple[DisruptionEnvironment, str]:
     env.delete(PODS, "web", "default")
     env.set_conditions(replacement, "Consolidatable")
     return env, node
+
+
+def test_each_move_in_a_row_that_fails_doubles_the_rest_up_to_an_hour() -> None:
+    env, moves = an_environment()
+
+    rests = [move_pod(env, moves, number) for number in range(50)]
+
+    assert rests == [REST, 2 * REST, 4 * REST, 8 * REST, *[MAX_REST] * 46]
+
+
+def test_replacement_that_was_planned_does_not_count_as_a_failed_move() -> None:
+    env, moves = an_environment()
+
+    rests = [move_pod(env, moves, number, planned=True) for number in range(3)]
+
+    assert rests == [REST, REST, REST]
+
+
+def test_rest_is_short_again_once_a_pod_has_left_without_an_eviction() -> None:
+    env, moves = an_environment()
+    for number in range(3):
+        move_pod(env, moves, number)
+
+    stop_pod(env, "pod-3")
+
+    assert moves.rests_until(env.claim("claim-3")) == env.now + REST
+
+
+def test_move_of_pods_of_another_owner_has_its_own_rest() -> None:
+    env, moves = an_environment()
+    for number in range(3):
+        move_pod(env, moves, number)
+    env.wait(60)
+
+    env.add_node("node-10")
+    env.add_app_pod("pod-10", "node-10", owner=add_owner(env, "ReplicaSet", "api"))
+
+    assert move_pod(env, moves, 10, owner="api") == REST
+
+
+def an_environment() -> tuple[DisruptionEnvironment, RecentMoves]:
+    """Return a node with a pod, and the recent moves that observe them."""
+    env = DisruptionEnvironment()
+    moves = RecentMoves(env.context())
+    env.cache.subscribe(NODE_CLAIMS, moves.handle_claim)
+    env.cache.subscribe(PODS, moves.handle_pod)
+    env.add_pool()
+    env.add_node("node-0")
+    env.add_app_pod("pod-0", "node-0")
+    return env, moves
+
+
+def move_pod(
+    env: DisruptionEnvironment, moves: RecentMoves, number: int, *, planned: bool = False, owner: str = "web"
+) -> timedelta:
+    """Consolidate a node; its pod finds room on a new node only, of which the rest is returned."""
+    reason = Condition(status=TRUE, reason="Underutilized", last_transition_time=env.now)
+    conditions = {**env.claim(f"claim-{number}").conditions, DISRUPTION_REASON: reason}
+    patch = {"status": {"conditions": encode_conditions(conditions)}}
+    env.patch(NODE_CLAIMS, f"claim-{number}", patch, subresource="status")
+    pod, node = f"pod-{number + 1}", f"node-{number + 1}"
+    stop_pod(env, f"pod-{number}")
+    env.add_app_pod(pod, "", owner=add_owner(env, "ReplicaSet", owner))
+    uid = env.get(PODS, pod, "default")["metadata"]["uid"]
+    annotations = {ASSIGNED_PODS_ANNOTATION: f"default/{pod}/{uid}"}
+    if planned:
+        annotations[REPLACES_ANNOTATION] = f"claim-{number}/uid"
+    env.add_node(node, claim_annotations=annotations)
+    env.api.bind(pod, "default", {"target": {"kind": "Node", "name": node}})
+    env.wait(0)
+    end = moves.rests_until(env.claim(f"claim-{number + 1}"))
+    assert end is not None
+    return end - env.now

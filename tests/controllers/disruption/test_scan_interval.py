@@ -50,7 +50,23 @@ def test_after_commands_small_clusters_are_scanned_sooner() -> None:
         scan(ScanInterval(), nodes=n, found_commands=True).next_scan_at(NOW) - NOW for n in (10, 2_000)
     ]
 
-    assert intervals == [timedelta(seconds=0.15), timedelta(seconds=20)]
+    assert intervals == [timedelta(seconds=0.15), timedelta(minutes=1)]
+
+
+def test_large_cluster_is_scanned_sooner_while_commands_wait_for_a_budget() -> None:
+    interval = scan(ScanInterval(), nodes=2_000, found_commands=True, rescan_at=NOW)
+
+    assert interval.next_scan_at(NOW) == NOW + timedelta(seconds=30)
+
+
+def test_large_clusters_are_scanned_every_half_to_one_minute() -> None:
+    intervals = []
+    for nodes in (99, 100, 150, 1_000):
+        interval = scan(ScanInterval(), nodes=nodes)
+        interval.notify_change(freed_nodes=1)
+        intervals.append(int((interval.next_scan_at(NOW) - NOW).total_seconds()))
+
+    assert intervals == [10, 30, 45, 60]
 
 
 def test_two_thousand_nodes_are_scanned_every_four_minutes_while_scans_find_nothing() -> None:
@@ -60,7 +76,7 @@ def test_two_thousand_nodes_are_scanned_every_four_minutes_while_scans_find_noth
         scan(interval, nodes=2_000).notify_change()
         intervals.append(int((interval.next_scan_at(NOW) - NOW).total_seconds()))
 
-    assert intervals == [20, 40, 80, 160, 240, 240]
+    assert intervals == [60, 60, 80, 160, 240, 240]
 
 
 def test_large_cluster_is_scanned_sooner_once_the_pods_of_a_node_have_left() -> None:
@@ -71,7 +87,7 @@ def test_large_cluster_is_scanned_sooner_once_the_pods_of_a_node_have_left() -> 
     may_run_earlier = [interval.notify_change(freed_nodes=0.4) for _ in range(4)]
 
     assert may_run_earlier == [True, False, True, False]
-    assert interval.next_scan_at(NOW) == NOW + 3 * MIN_INTERVAL
+    assert interval.next_scan_at(NOW) == NOW + 6 * MIN_INTERVAL
 
 
 def test_pods_that_left_before_a_scan_do_not_make_the_next_one_sooner() -> None:

@@ -194,8 +194,16 @@ def test_node_that_is_being_deleted_is_no_candidate() -> None:
 def test_tainted_node_is_candidate_only_for_the_command_that_tainted_it() -> None:
     tainted = a_state_node(node={"taints": (DISRUPTED_TAINT,)})
 
-    assert why_not(tainted) == "its node has the taint karpenter.sh/disrupted"
+    assert why_not(tainted) == "it is being disrupted"
     assert may_go(tainted, in_hand=frozenset({"i-1"}))
+
+
+def test_node_that_is_being_disrupted_names_the_reason() -> None:
+    reason = FrozenDict({"DisruptionReason": Condition(status=TRUE, reason="Drifted")})
+
+    tainted = a_state_node(node={"taints": (DISRUPTED_TAINT,)}, conditions=reason)
+
+    assert why_not(tainted) == "it is being disrupted (Drifted)"
 
 
 def test_uninitialized_node_is_no_candidate() -> None:

@@ -44,6 +44,7 @@ def add_running_node(
     conditions: Mapping[str, Condition] | None = None,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    claim_annotations: Mapping[str, str] | None = None,
     ready: bool = True,
     **claim_fields: Any,
 ) -> None:
@@ -70,6 +71,7 @@ def add_running_node(
             provider_id=provider_id,
             node_name=node,
             conditions=FrozenDict({**default_conditions, **(conditions or {})}),
+            annotations=FrozenDict(claim_annotations or {}),
             **claim_fields,
         ),
     )

@@ -141,6 +141,8 @@ class CandidateFinder(ControllerBase):
                 continue
             if trigger and not is_true(claim.conditions, trigger):
                 continue
+            if method.needs_empty_nodes and not self._triggers.state_nodes.may_be_empty(claim):
+                continue
             result = self._evaluate(claim, method, context)
             if isinstance(result, Candidate):
                 candidates.append(result)

@@ -19,7 +19,8 @@ from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy, DisruptionReason, NodePool
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import NodeObject
-from dovetail.ports.telemetry import EventReason, EventRecorder, get_resource
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.ports.telemetry import EventReason, EventRecorder
 
 _TEMPORARY_CODES: Final = frozenset({"budget", "receives"})
 """Keep reasons of nodes that a later scan may disrupt; they get no Event."""
@@ -115,7 +116,9 @@ class DisruptionEvents:
         message: str,
         dedupe_key: tuple[str, ...] = (),
     ) -> None:
-        for obj in (node, claim):
-            if obj is not None:
-                key = (get_resource(obj).plural, *dedupe_key) if dedupe_key else ()
-                self._events.publish(obj, event, message, dedupe_key=key)
+        if node is not None:
+            key = (NODES.plural, *dedupe_key) if dedupe_key else ()
+            self._events.publish(node, event, message, dedupe_key=key)
+        if claim is not None:
+            key = (NODE_CLAIMS.plural, *dedupe_key) if dedupe_key else ()
+            self._events.publish(claim, event, message, dedupe_key=key)

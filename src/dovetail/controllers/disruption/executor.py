@@ -111,10 +111,10 @@ class CommandExecutor(ControllerBase):
 
     async def remove_stale_taints(self) -> None:
         """Remove taints without a deletion or replacement, left by a crash or an error."""
-        for claim in tuple(self._cache.claims()):
+        for claim in self._taints.find_disrupted():
             if claim.deleting or is_true(claim.conditions, INSTANCE_TERMINATING):
                 continue
-            if not self._taints.is_disrupted(claim) or self._replacements.is_replaced(claim):
+            if self._replacements.is_replaced(claim):
                 continue
             nodes = self._cache.nodes_of(claim.provider_id)
             if len(nodes) == 1 and not nodes[0].deleting:

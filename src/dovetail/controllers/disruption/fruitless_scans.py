@@ -46,8 +46,7 @@ class FruitlessScans:
 
     def __init__(self, method: Method) -> None:
         self._method = method
-        self._latest: tuple[MethodInput, object, Decision] | None = None
-        """Input without its time, what the method derives from the time, and the decision."""
+        self._latest: tuple[MethodInput, Decision] | None = None
         self._environment: object = None
         self._evaluated_at: datetime | None = None
         self._candidates: dict[str, _SeenCandidate] = {}
@@ -58,9 +57,12 @@ class FruitlessScans:
         """Return the decision without an evaluation; None: there may be a command now."""
         if self._method.get_time_state is None or self._latest is None:
             return None
-        latest, time_state, decision = self._latest
-        now_state = self._method.get_time_state(inputs.required_context)
-        if now_state == time_state and _without_time(inputs) == latest:
+        latest, decision = self._latest
+        get_time_state = self._method.get_time_state
+        # In this order: most inputs differ, and the second comparison looks at every pod.
+        if _without_time(inputs) == _without_time(latest) and (
+            get_time_state(inputs.required_context) == get_time_state(latest.required_context)
+        ):
             return decision
         return self._derive_decision(inputs) if self._is_no_better(inputs) else None
 
@@ -75,7 +77,7 @@ class FruitlessScans:
         environment = _get_environment(inputs)
         if environment != self._environment:
             self.forget()
-        self._latest = (_without_time(inputs), self._method.get_time_state(context), decision)
+        self._latest = (inputs, decision)
         snapshot, reasons = context.snapshot, {reason.node: reason for reason in decision.keep_reasons}
         if inputs.policy.search is Search.KARPENTER:
             return  # Karpenter evaluates the cluster after every change.

@@ -14,6 +14,10 @@ _MAX_FRUITLESS_FACTOR: Final = 3
 """Scans that find nothing extend the interval up to this factor."""
 _LARGE: Final = 100
 """Nodes of a cluster in which some pods come and go between any two scans."""
+_INTERVAL_PER_NODE_IF_LARGE: Final = timedelta(milliseconds=300)
+"""A later scan finds the same commands, and more of them at once."""
+_MAX_INTERVAL_IF_LARGE: Final = timedelta(minutes=1)
+"""Half of it while commands wait for a budget. Longer, and the price of nodes that stay idle shows."""
 _MAX_FRUITLESS_FACTOR_IF_LARGE: Final = 12
 """In a large cluster, until the pods of a whole node have left."""
 
@@ -65,7 +69,10 @@ class ScanInterval:
     def finish_scan(
         self, now: datetime, *, nodes: int, found_commands: bool, rescan_at: datetime | None = None
     ) -> None:
-        """Record the result; ``rescan_at`` is when time alone may change it."""
+        """Record the result; ``rescan_at`` is when time alone may change it.
+
+        That is now if commands wait for a budget.
+        """
         self._fruitless_scans = 0 if found_commands else self._fruitless_scans + 1
         usual = min(max(_INTERVAL_PER_NODE * nodes, MIN_INTERVAL), MAX_INTERVAL)
         factor = factor_if_freed = min(max(self._fruitless_scans, 1), _MAX_FRUITLESS_FACTOR)
@@ -75,6 +82,11 @@ class ScanInterval:
         if found_commands:
             # Commands over budget follow soon; those that started keep nodes busy anyway.
             interval = interval_if_freed = min(_INTERVAL_PER_NODE_AFTER_COMMANDS * nodes, usual)
+        if nodes >= _LARGE and not self._is_frequent:
+            least = min(_INTERVAL_PER_NODE_IF_LARGE * nodes, _MAX_INTERVAL_IF_LARGE)
+            is_over_budget = rescan_at is not None and rescan_at <= now
+            least = least / 2 if is_over_budget else least
+            interval, interval_if_freed = max(interval, least), max(interval_if_freed, least)
         self._not_before = now + min(interval, MAX_INTERVAL)
         self._not_before_if_freed = now + min(interval_if_freed, MAX_INTERVAL)
         latest = now + MAX_INTERVAL if rescan_at is None else min(now + MAX_INTERVAL, rescan_at)

@@ -17,6 +17,8 @@ class StateNodes(ControllerBase):
         self._capacity_buffers = context.capacity_buffers
         self._host_groups = context.host_groups
         self._state_nodes: dict[str, StateNode] = {}
+        self._occupied: set[str] = set()
+        """Provider IDs of state nodes that are not empty."""
         self._emptied_at: dict[str, datetime] = {}
         """Node → when its last reschedulable pod left, if this process observed it."""
         self._cache.subscribe(NODES, self._handle_object)
@@ -34,7 +36,15 @@ class StateNodes(ControllerBase):
             if known.needed_by_buffer is needed and known.has_stuck_group is is_stuck:
                 return known
         state_node = self._state_nodes[claim.provider_id] = self._build(claim)
+        if state_node.is_empty:
+            self._occupied.discard(claim.provider_id)
+        else:
+            self._occupied.add(claim.provider_id)
         return state_node
+
+    def may_be_empty(self, claim: NodeClaim) -> bool:
+        """Return False if the node is known to have pods; most nodes, without building them."""
+        return claim.provider_id not in self._occupied
 
     def record_empty(self, node: str) -> None:
         """Note that the last reschedulable pod of a node leaves now."""
@@ -63,7 +73,7 @@ class StateNodes(ControllerBase):
         """Forget the state node of a Node or NodeClaim."""
         for obj in (change.old, change.new):
             if obj is not None:
-                self._state_nodes.pop(obj.provider_id, None)
+                self._forget(obj.provider_id)
         if change.new is None and change.resource is NODES:
             self._emptied_at.pop(change.old.name, None)
 
@@ -71,4 +81,8 @@ class StateNodes(ControllerBase):
         for pod in (change.old, change.new):
             node = self._cache.node(pod.node_name) if pod is not None and pod.node_name else None
             if node is not None:
-                self._state_nodes.pop(node.provider_id, None)
+                self._forget(node.provider_id)
+
+    def _forget(self, provider_id: str) -> None:
+        self._state_nodes.pop(provider_id, None)
+        self._occupied.discard(provider_id)

@@ -17,6 +17,7 @@ from dovetail.core.disruption.policy import Search
 from dovetail.core.disruption.registry import METHODS, get_methods
 from dovetail.core.disruption.replacement import decode_replacement
 from dovetail.core.pod.eligibility import is_reschedulable
+from dovetail.core.provisioning import can_launch
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.condition_types import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
@@ -135,9 +136,14 @@ class DisruptionTriggers(ControllerBase):
         return keys or self._notify_change()
 
     def handle_nodepool(self, change: ObjectChange) -> Iterable[str]:
-        """Scan at once when the spec of a NodePool changes."""
+        """Scan at once when a NodePool changes, or can launch nodes again.
+
+        It cannot for a moment after each change of its spec: until its readiness is known.
+        """
         old, new = change.old, change.new
-        if new is not None and (old is None or old.generation != new.generation):
+        if new is None:
+            return ()
+        if old is None or old.generation != new.generation or (can_launch(new) and not can_launch(old)):
             for interval in self.scan_intervals.values():
                 interval.reset()
             return _SCAN

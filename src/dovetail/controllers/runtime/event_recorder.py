@@ -73,12 +73,12 @@ class KubeEventRecorder:
     ) -> None:
         """Publish an Event unless it is a duplicate or a rate limit is reached."""
         now = self._loop.now()
-        target = (get_resource(obj).plural, getattr(obj, "namespace", ""), obj.name)
         self._prune(now)
-        key = hash((event.reason.lower(), *(dedupe_key or (*target, message))))
+        key = hash((event.reason.lower(), *(dedupe_key or (*_get_target(obj), message))))
         drop_until = self._published.get(key)
         if drop_until is not None and now < drop_until:
             return
+        target = _get_target(obj)
         if not self._take_reason_token(event, now) or not self._take_object_token(target, now):
             return
         self._published[key] = now + event.dedupe_timeout
@@ -126,6 +126,11 @@ class KubeEventRecorder:
         except DovetailError as error:
             # For example, the namespace is being deleted. Events are best effort.
             self._log.debug("event lost", reason=body["reason"], error=str(error))
+
+
+def _get_target(obj: EventObject) -> tuple[str, str, str]:
+    """Return resource, namespace and name."""
+    return get_resource(obj).plural, getattr(obj, "namespace", ""), obj.name
 
 
 def _get_reference(obj: EventObject) -> Object:

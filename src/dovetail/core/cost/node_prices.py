@@ -75,7 +75,7 @@ class NodePrices:
         """Return a node with its price, without surplus CPU credits and node costs."""
         group = find_node_group(node.labels, node.provider_id)
         region = self._find_region(node.labels)
-        zone, name = node.labels.get(label_keys.ZONE, ""), _get_type(node.labels)
+        zone, name = node.labels.get(label_keys.ZONE, ""), get_instance_type(node.labels)
         if group.kind is GroupKind.FARGATE:
             price, note = self._price_fargate(pods, region)
             return PricedNode(
@@ -145,7 +145,8 @@ class NodePrices:
 _OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
 
-def _get_type(labels: Mapping[str, str]) -> str:
+def get_instance_type(labels: Mapping[str, str]) -> str:
+    """Return the name of a node's instance type, also of a node with the beta label only."""
     return labels.get(label_keys.INSTANCE_TYPE) or labels.get("beta.kubernetes.io/instance-type", "")
 
 

@@ -13,7 +13,7 @@ from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_
 from dovetail.core.scheduling.plan_cost import get_node_cost
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.karpenter.condition_types import INSTANCE_TERMINATING
+from dovetail.model.karpenter.condition_types import DISRUPTION_REASON, INSTANCE_TERMINATING
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
@@ -216,10 +216,9 @@ def _get_node_blocker(
     """Return why the node itself blocks its disruption, or None."""
     if node.labels.get(label_keys.INITIALIZED) != "true":
         return "its node is not initialized"
-    if state.is_deleting:
-        return "it is being deleted"
-    if state.has_disrupted_taint and state.provider_id not in context.tainted_by_command:
-        return f"its node has the taint {DISRUPTED_TAINT.key}"
+    is_disrupted = state.has_disrupted_taint and state.provider_id not in context.tainted_by_command
+    if state.is_deleting or is_disrupted:
+        return describe_disruption(state)
     if context.is_nominated(state.provider_id, context.now):
         return "it is nominated for pending pods"
     if node.annotations.get(label_keys.DO_NOT_DISRUPT) == "true":
@@ -227,6 +226,14 @@ def _get_node_blocker(
     if not node.labels.get(label_keys.NODEPOOL) or not claim.pool:
         return f"its node has no label {label_keys.NODEPOOL}"
     return None
+
+
+def describe_disruption(state: StateNode) -> str:
+    """Return how a node ends that is being deleted or has the disrupted taint."""
+    if state.is_deleting:
+        return "it is being deleted"
+    condition = state.claim.conditions.get(DISRUPTION_REASON) if state.claim is not None else None
+    return "it is being disrupted" + (f" ({condition.reason})" if condition is not None else "")
 
 
 def may_be_blocked_by_pods(state: StateNode, context: CandidateContext) -> bool:

@@ -71,6 +71,7 @@ EMPTINESS: Final = Method(
     disruption_class=DisruptionClass.GRACEFUL,
     check_eligibility=check_eligibility,
     decide=decide,
+    needs_empty_nodes=True,
     launches_replacements=False,
     consolidation_type=lambda _: "empty",
     explain=lambda _: "it is empty",

@@ -17,6 +17,7 @@ from dovetail.core.disruption.candidates import (
     DisruptionClass,
     StateNode,
     check_disruptable,
+    describe_disruption,
     get_node_price,
 )
 from dovetail.core.disruption.command import Command, KeepReason
@@ -57,7 +58,7 @@ def explain_nodes(state_nodes: Iterable[StateNode], context: ExplainContext) -> 
 
     Other codes beside those of consolidation: ``unmanaged``, ``no-claim`` (of a NodePool by its
     label alone), ``leaving`` (being
-    deleted), ``spared`` (disruption blocked), ``setting`` (of the NodePool),
+    deleted or replaced), ``spared`` (disruption blocked), ``setting`` (of the NodePool),
     ``unfit`` (not consolidatable), ``young`` (recent pod event) and ``budget``. Raises
     ``PolicyError`` if the plug-in fails.
     """
@@ -143,8 +144,8 @@ def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason
         if claim is None and labelled:
             return keep("no-claim", f"NodePool {labelled} by its label, but its NodeClaim is missing")
         return keep("unmanaged", "it belongs to no existing NodePool")
-    if state_node.is_deleting:
-        return keep("leaving", "it is being deleted")
+    if state_node.is_deleting or state_node.has_disrupted_taint:
+        return keep("leaving", describe_disruption(state_node))
     method, eligibility = _find_method(state_node, pool, context)
     disruption_class = method.disruption_class if method is not None else DisruptionClass.GRACEFUL
     candidate = check_disruptable(state_node, context.candidates, disruption_class)
@@ -208,7 +209,8 @@ def _explain_eligibility(
         return "young", _describe_young(claim, pool, context.candidates.now)
     message = method.explain(claim)
     if eligibility.eligible_at is not None:
-        return "young", f"{message} and will be disrupted at {eligibility.eligible_at:%H:%M:%S}"
+        left = _describe_time_left(eligibility.eligible_at, context.candidates.now)
+        return "young", f"{message} and will be disrupted; {left}"
     if context.count_allowed(pool, method.reason) > 0:
         return "goes", message
     return "budget", f"{message}; NodePool {pool.name!r} has no budget left for {method.reason}"
@@ -219,7 +221,11 @@ def _describe_young(claim: NodeClaim, pool: NodePool, now: datetime) -> str:
     end = get_consolidate_after_end(claim, pool)
     if end is None or end <= now:
         return _YOUNG
-    return f"{_YOUNG}; {ceil((end - now).total_seconds()):,} s left, until {end:%H:%M:%S}"
+    return f"{_YOUNG}; {_describe_time_left(end, now)}"
+
+
+def _describe_time_left(end: datetime, now: datetime) -> str:
+    return f"{ceil((end - now).total_seconds()):,} s left, until {end:%H:%M:%S}"
 
 
 def _explain_replacements(
@@ -280,7 +286,7 @@ def _explain_together(
 
 def _describe(command: Command) -> str:
     others = len(command.candidates) - 1
-    with_others = f" with {others} other(s)" if others else ""
+    with_others = f" with {others} other{'s' if others > 1 else ''}" if others else ""
     types = ", ".join(node.instance_type.name for node in command.replacements)
     action = f"replaced{with_others} by {types}" if types else f"deleted{with_others}"
     return f"it could be {action}, which saves {command.saving:.4f} USD per hour"

@@ -116,6 +116,8 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     get_ineligible_reason: Callable[[Candidate], str | None] = lambda _: None
     """Return why an eligible candidate cannot be disrupted by this method, or None."""
     decide: Callable[[MethodInput], Decision]
+    needs_empty_nodes: bool = False
+    """Only empty nodes are eligible: a scan leaves out nodes that have pods."""
     needs_context: bool = False
     """``decide`` needs the whole cluster. It runs in a thread, at most once per scan interval."""
     get_time_state: Callable[[DisruptionContext], Hashable] | None = None

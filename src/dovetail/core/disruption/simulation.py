@@ -121,6 +121,7 @@ class SchedulingSimulation:
         node_order = node_order or self._order_by_savings()
         self.problem = Problem(snapshot, settings, classes, rescheduled, node_order)
         self.trial = Trial(self.problem)
+        self._plan_builder = PlanBuilder(self.problem)
         self.node_indexes = self.problem.nodes.index_by_name
         self._has_topology = any(True for _ in self.problem.topology.groups)
         self._explanations: dict[int, tuple[UnschedulableReason, ...]] = {}
@@ -292,9 +293,8 @@ class SchedulingSimulation:
             if pod_class.unplaced:
                 reasons = self.explain_class(pod_class)
                 unplaced += [UnschedulablePod(pod, reasons) for pod in pod_class.pods[pod_class.placed :]]
-        builder = PlanBuilder(self.problem)
-        nodes, placements = builder.build()
-        unplaced += builder.dropped
+        nodes, placements = self._plan_builder.build()
+        unplaced += self._plan_builder.dropped
         return SimulationOutcome(
             new_nodes=nodes,
             placements=placements,

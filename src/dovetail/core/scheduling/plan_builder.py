@@ -33,12 +33,16 @@ _MIN_VALUES_CUT = "cut to the maximum number of instance types, its NodeClaim wo
 
 
 class PlanBuilder:
-    """Builds planned nodes from claims and the placement log."""
+    """Builds planned nodes from claims and the placement log.
+
+    It may build many plans of one problem, one after the other.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        # Claims with the same claim state, cheapest type and usable types (as bytes) share
-        # lists of types and requirements; labels depend on the claim state alone.
+        # Caches that are valid as long as the problem. Claims with the same claim state, cheapest
+        # type and usable types (as bytes) share lists of types and requirements; labels depend on
+        # the claim state alone.
         self._types: dict[_TypesKey, tuple[InstanceType, ...]] = {}
         self._requirements: dict[_TypesKey, Requirements] = {}
         self._labels: dict[int, FrozenDict[str, str]] = {}
@@ -53,6 +57,7 @@ class PlanBuilder:
         Afterwards ``dropped`` has the pods of claims that cannot be planned: cut to
         the maximum number of instance types they would break minValues.
         """
+        self.dropped, self._last_numbers = [], {}
         pods = self._pods_by_node()
         nodes = self._problem.nodes
         existing = tuple(

@@ -110,10 +110,35 @@ class UnschedulableExplainer:
         """Yield the reasons against a NodePool if its taints were tolerated."""
         conflict = table.requirements.find_conflict(requirements, allow_undefined=label_keys.WELL_KNOWN)
         if conflict is not None:
-            yield Constraint.REQUIREMENT, _describe_conflict(conflict, requirements, table)
+            message = _describe_conflict(conflict, requirements, table)
+            undefined = _find_undefined(requirements, table) if conflict.provided is None else []
+            if undefined:
+                defined = requirements.without(*undefined)
+                other = next(self._reasons_with_labels(compiled, index, table, defined), None)
+                message += f"; even with a matching label: {other}" if other else ""
+            yield Constraint.REQUIREMENT, message
         yield from self._explain_types(compiled, index, table, requirements)
         yield from self._explain_volumes(compiled, index)
         yield from self._explain_resources(compiled, index, table)
+
+    def _reasons_with_labels(
+        self, compiled: CompiledClass, index: int, table: NodePoolTable, requirements: Requirements
+    ) -> Iterator[str]:
+        """Yield what else is missing in a NodePool: what edits of its labels cannot add.
+
+        ``requirements`` are those of the pod without the labels that the NodePool does not define.
+        """
+        conflict = table.requirements.find_conflict(requirements, allow_undefined=label_keys.WELL_KNOWN)
+        if conflict is not None:
+            yield _describe_conflict(conflict, requirements, table)
+        for _, message in self._explain_types(compiled, index, table, requirements):
+            yield message
+        rows = self._problem.space.states[self._problem.space.roots[index]].rows
+        names = self._problem.resource_names
+        requested = [names[r] for r in np.flatnonzero(compiled.requests > 0).tolist()]
+        absent = [name for name in requested if _lacks_resource(table, rows, name)]
+        if absent:
+            yield _describe_missing_resource(table, absent, rows)
 
     def _explain_types(
         self, compiled: CompiledClass, index: int, table: NodePoolTable, requirements: Requirements
@@ -327,19 +352,26 @@ def _describe_conflict(
 ) -> str:
     if conflict.provided is not None:
         return f"requires {conflict.required}; this NodePool has {conflict.provided}"
-    undefined = [
+    undefined = _find_undefined(requirements, table)
+    message = str(conflict) if len(undefined) == 1 else _name_undefined(undefined)
+    values = {key: min(requirements[key].values, default="") for key in undefined}
+    if not all(values.values()) or any(
+        requirements[key].complement or label_keys.is_rejected_in_template(key) for key in undefined
+    ):
+        return f"{message}; nodes of this NodePool do not have {'it' if len(undefined) == 1 else 'them'}"
+    labels = ", ".join(f"{key}: {value}" for key, value in values.items())
+    return f"{message}; would match if spec.template.metadata.labels of this NodePool had {{{labels}}}"
+
+
+def _find_undefined(requirements: Requirements, table: NodePoolTable) -> list[str]:
+    """Return the required labels that neither the NodePool nor instance types define, by name."""
+    return [
         key
         for key in sorted(requirements)
         if key not in table.requirements
         and key not in label_keys.WELL_KNOWN
         and not requirements[key].allows_absence
     ]
-    message = str(conflict) if len(undefined) == 1 else _name_undefined(undefined)
-    values = {key: min(requirements[key].values, default="") for key in undefined}
-    if not all(values.values()) or any(requirements[key].complement for key in undefined):
-        return f"{message}; nodes of this NodePool do not have {'it' if len(undefined) == 1 else 'them'}"
-    labels = ", ".join(f"{key}: {value}" for key, value in values.items())
-    return f"{message}; would match if spec.template.metadata.labels of this NodePool had {{{labels}}}"
 
 
 def _name_undefined(keys: list[str]) -> str:
@@ -363,6 +395,9 @@ def _suggest_value(requirement: Requirement, known: Set[str]) -> str:
     if requirement.complement or len(requirement.values) != 1:
         return ""
     (value,) = requirement.values
+    if requirement.key in (label_keys.ZONE, label_keys.ZONE_ID):
+        # Zones differ in the last character only: another one is no correction of a misspelt name.
+        known = {zone for zone in known if zone[-1:] == value[-1:]}
     close = [] if value in known else get_close_matches(value, sorted(known), n=1, cutoff=0.75)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

@@ -26,8 +26,10 @@ class BatchEstimator:
     shape has a window of columns, filled up with a last column without room.
     """
 
-    def __init__(self, estimator: Estimator) -> None:
+    def __init__(self, estimator: Estimator, nodes: Sequence[int], *, with_spreads: bool = False) -> None:
         self._estimator = estimator
+        # First, because it adds shapes.
+        self._counts = {node: estimator.count_pods([node], with_spreads=with_spreads) for node in nodes}
         requests = estimator.requests
         candidates = [estimator.get_nodes_with_room(shape) for shape in range(len(requests))]
         windows = [nodes[:_WINDOW] for nodes in candidates]
@@ -45,7 +47,7 @@ class BatchEstimator:
         self._unrequested: Floats = np.where(is_requested, 0.0, np.inf)
         self._uninitialized: Bools = np.isin([*self._nodes, -1], sorted(estimator.uninitialized_nodes))
 
-    def estimate_all(self, nodes: Sequence[int]) -> dict[int, Estimate]:
+    def estimate_all(self) -> dict[int, Estimate]:
         """Return estimates for removing each node alone, without placements.
 
         They equal those of ``Estimator.estimate``, without placements and, if an
@@ -53,7 +55,7 @@ class BatchEstimator:
         window was too small, or if the estimate is exact and no new node is needed:
         then the placements are the result.
         """
-        estimates: dict[int, Estimate] = {}
+        nodes, estimates = list(self._counts), dict[int, Estimate]()
         width = max(1, (len(self._nodes) + 1) * self._estimator.requests.shape[1])
         step = max(1, _MAX_BATCH_VALUES // width)
         for first in range(0, len(nodes), step):
@@ -74,7 +76,7 @@ class BatchEstimator:
         rows_by_constraints: dict[tuple[int, ...], list[int]] = {}
         for row in np.flatnonzero(unplaced.any(axis=1) & is_complete).tolist():
             shapes = np.flatnonzero(unplaced[row]).tolist()
-            key = tuple(sorted({estimator.constraints[shape] for shape in shapes}))
+            key = tuple(sorted(set(map(estimator.get_constraint, shapes))))
             rows_by_constraints.setdefault(key, []).append(row)
         for constraints, rows in rows_by_constraints.items():
             estimates = estimator.estimate_prices(constraints, unplaced[rows] @ estimator.requests)
@@ -132,7 +134,7 @@ class BatchEstimator:
         counts = []
         for node in nodes:
             of_node = [0.0] * shapes
-            for shape, count in self._estimator.count_pods([node]).items():
+            for shape, count in self._counts[node].items():
                 of_node[shape] = count
             counts.append(of_node)
         return np.array(counts, dtype=float).reshape((len(nodes), shapes))

@@ -31,6 +31,8 @@ _DEFERRED: Final = Evaluation(
 )
 _TOLERANCE: Final = 1e-9
 """USD per hour, and relative difference between prices."""
+_MAX_STALE: Final = 8
+"""Candidates that are estimated again one by one after a command; then all others together."""
 
 
 class ConsolidationResult(msgspec.Struct, frozen=True):
@@ -241,6 +243,7 @@ class _ConsolidationPass:
         entries = [self._create_entry(name, evaluations[name]) for name in sorted(self._candidates)]
         heap = [entry for entry in entries if entry is not None]
         heapq.heapify(heap)
+        stale = 0
         while heap:
             entry = heapq.heappop(heap)
             name = entry.name
@@ -250,9 +253,25 @@ class _ConsolidationPass:
             if self._allowed_disruptions.get(candidate.pool.name, 0) <= 0:
                 self._over_budget.add(name)
                 continue
+            if entry.version != self.evaluator.version:
+                stale += 1
+                if stale > _MAX_STALE:
+                    heap = self._refresh([entry, *heap])
+                    stale = 0
+                    continue
             best = self._reevaluate(entry, heap)
             if best is not None:
                 self._apply(candidate, best.evaluation)
+                stale = 0
+
+    def _refresh(self, entries: Iterable[_Entry]) -> list[_Entry]:
+        """Estimate stale entries again, all at once; return them as a heap."""
+        stale = [entry.name for entry in entries if entry.name not in self._receiving_nodes]
+        evaluations = self.evaluator.estimate_all_savings(self._candidates[name] for name in stale)
+        refreshed = [self._create_entry(name, evaluations[name]) for name in stale]
+        heap = [entry for entry in refreshed if entry is not None]
+        heapq.heapify(heap)
+        return heap
 
     def _reevaluate(self, entry: _Entry, heap: list[_Entry]) -> _Entry | None:
         """Return the entry, up to date, if it is still the best; else requeue or drop it."""

@@ -69,25 +69,47 @@ class ConsolidationEvaluator:
     def estimate_all_savings(self, candidates: Iterable[Candidate]) -> dict[str, Evaluation]:
         """Return ``estimate_savings`` of every candidate, most of them in one batch."""
         by_index = {self._simulation.node_indexes[candidate.name]: candidate for candidate in candidates}
-        bounded = [node for node in by_index if self.estimator.is_bound([node])]
-        estimates = BatchEstimator(self.estimator).estimate_all(bounded)
+        evaluations = self._estimate_batch(by_index, with_spreads=False)
+        limited = {
+            node: candidate
+            for node, candidate in by_index.items()
+            if self._may_be_limited(node, evaluations[candidate.name])
+        }
+        return evaluations | self._estimate_batch(limited, with_spreads=True)
+
+    def _estimate_batch(
+        self, candidates: Mapping[int, Candidate], *, with_spreads: bool
+    ) -> dict[str, Evaluation]:
+        bounded = [node for node in candidates if self.estimator.is_bound([node])]
+        estimates = BatchEstimator(self.estimator, bounded, with_spreads=with_spreads).estimate_all()
         return {
             candidate.name: self._evaluate_estimate(candidate, node, estimates[node])
             if node in estimates
-            else self.estimate_savings(candidate)
-            for node, candidate in by_index.items()
+            else self._estimate_alone(candidate, node, with_spreads=with_spreads)
+            for node, candidate in candidates.items()
         }
 
     def estimate_savings(self, candidate: Candidate) -> Evaluation:
         """Return an upper bound of the saving of removing one node.
 
         In a well filled cluster an estimate rejects nearly every candidate, which
-        saves its simulation.
+        saves its simulation. Spreads are respected only if it does not: that takes longer.
         """
         node = self._simulation.node_indexes[candidate.name]
+        evaluation = self._estimate_alone(candidate, node, with_spreads=False)
+        if self._may_be_limited(node, evaluation):
+            return self._estimate_alone(candidate, node, with_spreads=True)
+        return evaluation
+
+    def _estimate_alone(self, candidate: Candidate, node: int, *, with_spreads: bool) -> Evaluation:
         if not self.estimator.is_bound([node]):
             return self.simulate_savings(candidate)
-        return self._evaluate_estimate(candidate, node, self.estimator.estimate([node]))
+        estimate = self.estimator.estimate([node], with_spreads=with_spreads)
+        return self._evaluate_estimate(candidate, node, estimate)
+
+    def _may_be_limited(self, node: int, evaluation: Evaluation) -> bool:
+        """Return True if spreads may prevent what an estimate without them allows."""
+        return not evaluation.code and evaluation.is_upper_bound and self.estimator.has_spreads(node)
 
     def _evaluate_estimate(self, candidate: Candidate, node: int, estimate: Estimate) -> Evaluation:
         # Estimates do not price the CPU credits of nodes that receive pods.
@@ -285,7 +307,8 @@ class ConsolidationEvaluator:
         if more_nodes > 0 and price > 0 and saving > 0:
             # Provisioning might have chosen these nodes because they are fewer: do not undo that.
             if is_better(cost, len(candidates), new_cost, len(replacements), tolerance):
-                message = f"it would save {saving:.4f} USD per hour, too little for {more_nodes} more node(s)"
+                nodes = "1 more node" if more_nodes == 1 else f"{more_nodes} more nodes"
+                message = f"it would save {saving:.4f} USD per hour, too little for {nodes}"
                 return Evaluation(code="more-nodes", message=message)
         price_saving = price - sum(node.price for node in replacements) - added_surplus
         return self._check_thresholds(candidates, price_saving, Evaluation(saving))

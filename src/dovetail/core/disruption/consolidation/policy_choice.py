@@ -82,10 +82,8 @@ def _choose(
 
 def _keep_declined(command: Command, policy: Policy) -> dict[str, KeepReason]:
     """Return the keep reason of each node of a declined command, by node."""
-    message = (
-        f"policy {policy.name!r} declined to evict {command.pod_count} pod(s) "
-        f"to save {command.saving:.4f} USD per hour"
-    )
+    pods = "1 pod" if command.pod_count == 1 else f"{command.pod_count} pods"
+    message = f"policy {policy.name!r} declined to evict {pods} to save {command.saving:.4f} USD per hour"
     return {
         candidate.name: KeepReason(
             node=candidate.name,
