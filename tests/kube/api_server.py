@@ -150,7 +150,6 @@ async def connected(access: RestConfig, *, token: str = TOKEN) -> AsyncIterator[
         yield connection
     finally:
         await connection.close()
-        await asyncio.sleep(0.01)  # TLS says goodbye.
 
 
 @asynccontextmanager

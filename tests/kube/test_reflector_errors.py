@@ -15,11 +15,13 @@ from tests.kube.scripted_server import Answer, Script, a_list, a_status, an_even
 from tests.support.telemetry import RecordedLog
 
 
-def scripted(script: Script, asked: list[str]) -> ClusterCache:
+def scripted(script: Script, asked: list[str], log: RecordedLog | None = None) -> ClusterCache:
     """Run a reflector of pods against a script until all requests were made."""
 
+    log = log or RecordedLog()
+
     async def run() -> ClusterCache:
-        cache, loop, log = ClusterCache(), ImpatientLoop(), RecordedLog()
+        cache, loop = ClusterCache(), ImpatientLoop()
         async with played(script) as access, connected(access) as connection:
             watcher = Reflector(cache, PODS, connection, loop=loop, random=SeededRandomSource(1), log=log)
             loop.spawn(watcher.run())
@@ -105,6 +107,35 @@ def test_a_watch_is_resumed_within_seconds_after_a_long_outage() -> None:
     script = Script(a_list(5, "a"), *[(503, "")] * 20)
 
     assert max(delays(script, 22)) <= 7.5
+
+
+def test_an_outage_is_logged_once_for_each_kind_of_error_and_once_when_it_is_over() -> None:
+    down, forbidden = (503, ""), a_status(403, "Forbidden")
+    script = Script(
+        a_list(5, "a"),
+        *(down, down, down, forbidden, forbidden, down),
+        (200, an_event("ADDED", text("b", 8))),
+    )
+    log = RecordedLog()
+
+    scripted(script, ["list", *["watch 5"] * 7, "watch 8"], log)
+
+    logged = [(line.level, line.message) for line in log.lines if line.level != "debug"]
+    assert logged == [
+        ("error", "watch interrupted"),
+        ("error", "watch interrupted"),
+        ("info", "watch resumed"),
+    ]
+    assert [line.fields["resource"] for line in log.lines] == ["pods"] * len(log.lines)
+
+
+def test_a_watch_that_is_resumed_at_once_is_not_logged() -> None:
+    script = Script(a_list(5, "a"), (503, ""), (200, an_event("ADDED", text("b", 8))))
+    log = RecordedLog()
+
+    scripted(script, ["list", "watch 5", "watch 5", "watch 8"], log)
+
+    assert {line.level for line in log.lines} <= {"debug"}
 
 
 def test_an_initializing_storage_is_retried_without_a_list() -> None:

@@ -5,8 +5,8 @@ TCP keepalive detects a dead peer within half a minute.
 
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,6 +20,7 @@ from yarl import URL
 from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.errors import decode_error_response
 from dovetail.kube.rate_limit import RateLimiter
+from dovetail.kube.server_clock import ServerClock
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
 from dovetail.ports.kube_errors import Unauthorized, Unavailable
@@ -98,10 +99,15 @@ class Connection:
         rate_limiter: RateLimiter,
         user_agent: str,
         fence: Callable[[], None] = no_fence,
+        server_clock: ServerClock | None = None,
     ) -> None:
-        """``fence`` runs right before a write is sent, and raises to prevent it."""
+        """``fence`` runs right before a write is sent, and raises to prevent it.
+
+        ``server_clock`` is corrected by each response.
+        """
         self._config = config
         self._fence = fence
+        self._server_clock = server_clock
         self._rate_limiter = rate_limiter
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, socket_factory=open_keepalive_socket),
@@ -195,6 +201,7 @@ class Connection:
                 sent["Authorization"] = f"Bearer {token}"
             # Right before sending: the wait for the rate limiter may have been long.
             fence()
+            requested_at = self._server_clock.local_now() if self._server_clock is not None else None
             try:
                 async with self._session.request(
                     method,
@@ -208,8 +215,13 @@ class Connection:
                     server_hostname=self._config.tls_server_name,
                     proxy=self._config.proxy,
                 ) as response:
+                    if self._server_clock is not None and requested_at is not None:
+                        self._server_clock.observe(
+                            response.headers.get("Date", ""), requested_at=requested_at
+                        )
                     if response.status < 400:
-                        yield response
+                        with _aborted_on_error(response):
+                            yield response
                         return
                     after = response.headers.get("Retry-After", "")
                     error = decode_error_response(response.status, await response.read(), retry_after=after)
@@ -231,6 +243,22 @@ class Connection:
         self.waiting_for = self.server
         client_tls = self._config.client_tls
         return token, self._config.tls if client_tls is None else client_tls.context
+
+
+@contextmanager
+def _aborted_on_error(response: aiohttp.ClientResponse) -> Iterator[None]:
+    """Close the connection of a response at once if it is not read to its end.
+
+    A TLS shutdown waits for the server, but nothing waits for the shutdown: if the event loop
+    ends first, the connection stays open.
+    """
+    transport = response.connection.transport if response.connection is not None else None
+    try:
+        yield
+    except BaseException:
+        if transport is not None:
+            transport.abort()
+        raise
 
 
 def _describe(problem: Exception) -> str:

@@ -166,6 +166,8 @@ class Reflector:
         """Time of the first failure since the last event; None while connected."""
         self.last_error = ""
         """The newest failure, in one line."""
+        self._logged_errors: set[type[DovetailError]] = set()
+        """Kinds of failures that were logged as errors since the connection was lost."""
 
     async def initial_list(self) -> None:
         """List once, with retries; raise permanent errors."""
@@ -224,12 +226,20 @@ class Reflector:
         stream = self._connection.stream_lines(path, query=query, idle_timeout=_IDLE_TIMEOUT)
         async with aclosing(stream) as batches:
             async for lines in batches:
-                self.last_activity, self.disconnected_since = self._loop.now(), None
+                self._note_connected()
                 for line in lines:
                     self._apply_line(line)
                     has_events, self._failures, self._expirations = True, 0, 0
         if not has_events and self._loop.now() - started < _MIN_WATCH_DURATION:
             raise Unavailable("the watch ended within a second and without an event")
+
+    def _note_connected(self) -> None:
+        now, since = self._loop.now(), self.disconnected_since
+        self.last_activity, self.disconnected_since = now, None
+        if self._logged_errors and since is not None:
+            self._logged_errors.clear()
+            seconds = (now - since).total_seconds()
+            self._log.info("watch resumed", resource=self.kind, interrupted_for=f"{seconds:.1f}s")
 
     def _apply_line(self, line: bytes) -> None:
         if not line.strip():
@@ -256,8 +266,12 @@ class Reflector:
         delay = min(limit, _INITIAL_BACKOFF * (1 << min(self._failures - 1, 10)))
         # Jitter: all kinds lose their watches together and must not reconnect together.
         delay = max(delay * (0.5 + self._random.random()), _retry_after(error))
-        # A watch ends every few minutes; only one that cannot be resumed is an error.
-        log = self._log.debug if self._failures == 1 else self._log.error
+        # A watch ends every few minutes; only one that cannot be resumed is an error. An outage
+        # concerns all resources and may last: each logs an error of one kind once.
+        is_new = self._failures > 1 and type(error) not in self._logged_errors
+        if is_new:
+            self._logged_errors.add(type(error))
+        log = self._log.error if is_new else self._log.debug
         log(
             "watch interrupted",
             resource=self.resource.qualified_name,

@@ -12,11 +12,13 @@ from dovetail.codec.inputs.collection import NamedFile, get_latest_time
 from dovetail.codec.savings_ledger import decode_ledger
 from dovetail.codec.text.documents import ManifestReader
 from dovetail.errors import DovetailError, InvalidInputError
+from dovetail.host.clock import SystemClock
 from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
 from dovetail.kube.preflight import kubernetes_version
 from dovetail.kube.rate_limit import RateLimiter
+from dovetail.kube.server_clock import ServerClock
 from dovetail.model.savings import LEDGER_CONFIG_MAP, SavingsLedger
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
@@ -65,7 +67,7 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     """Kinds that could not be read, as sentences."""
     recorded_at: datetime | None = None
-    """Latest time in nodes and pods; None if there is none."""
+    """Time of the API server when they were listed; for dumps, the latest in nodes and pods, if any."""
 
     @staticmethod
     def from_objects(objects: Iterable[dict[str, Any]], missing: Iterable[str] = ()) -> "ClusterObjects":
@@ -86,12 +88,8 @@ def read_dumps(files: Sequence[NamedFile]) -> ClusterObjects:
     if reader.errors:
         raise InvalidInputError(reader.errors)
     seen = {str(obj.get("kind")) for obj in objects}
-    missing = [
-        f"the dump has no {kind.qualified_name}"
-        for kind in READ
-        if kind.kind not in seen and kind not in OPTIONAL
-    ]
-    return ClusterObjects.from_objects(objects, missing)
+    missing = [kind.qualified_name for kind in READ if kind.kind not in seen and kind not in OPTIONAL]
+    return ClusterObjects.from_objects(objects, [f"the dump has no {', '.join(missing)}"] if missing else ())
 
 
 async def list_objects(access: RestConfig) -> ClusterObjects:
@@ -99,7 +97,8 @@ async def list_objects(access: RestConfig) -> ClusterObjects:
 
     Raises ``DovetailError`` if the API server does not respond.
     """
-    connection = _connect(access)
+    clock = ServerClock(SystemClock())
+    connection = _connect(access, clock)
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             await kubernetes_version(connection)
@@ -111,8 +110,11 @@ async def list_objects(access: RestConfig) -> ClusterObjects:
         raise DovetailError(str(error)) from error
     finally:
         await connection.close()
-    objects = (obj for listed in lists if not isinstance(listed, str) for obj in listed)
-    return ClusterObjects.from_objects(objects, [listed for listed in lists if isinstance(listed, str)])
+    return ClusterObjects(
+        objects=tuple(obj for listed in lists if not isinstance(listed, str) for obj in listed),
+        missing=tuple(listed for listed in lists if isinstance(listed, str)),
+        recorded_at=clock.now(),
+    )
 
 
 async def _list(kube: HttpKubeClient, kind: Resource) -> list[dict[str, Any]] | str:
@@ -127,12 +129,14 @@ async def _list(kube: HttpKubeClient, kind: Resource) -> list[dict[str, Any]] | 
     return [{**obj, "apiVersion": kind.api_version, "kind": kind.kind} for obj in listed]
 
 
-async def read_ledger(access: RestConfig, namespace: str = "") -> SavingsLedger | None:
-    """Return the savings ledger in a namespace, or in any; None if there is none.
+async def read_ledger(access: RestConfig, namespace: str = "") -> tuple[SavingsLedger | None, datetime]:
+    """Return the savings ledger, if there is one, and the time of the API server.
 
-    Raises ``DovetailError`` if the cluster gives no answer or no permission.
+    Without ``namespace``, it may be in any. Raises ``DovetailError`` if the cluster gives
+    no answer or no permission.
     """
-    connection = _connect(access)
+    clock = ServerClock(SystemClock())
+    connection = _connect(access, clock)
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             kube = HttpKubeClient(connection)
@@ -142,17 +146,18 @@ async def read_ledger(access: RestConfig, namespace: str = "") -> SavingsLedger 
                 fields = f"metadata.name={LEDGER_CONFIG_MAP}"
                 ledgers = list(await kube.list(kinds.CONFIG_MAPS, fields=fields))
     except NotFound:
-        return None
+        return None, clock.now()
     except TimeoutError as error:
         raise DovetailError(f"{connection.server} gave no answer within {_TIMEOUT_SECONDS:g}s") from error
     finally:
         await connection.close()
-    return decode_ledger(ledgers[0]) if ledgers else None
+    return decode_ledger(ledgers[0]) if ledgers else None, clock.now()
 
 
-def _connect(access: RestConfig) -> Connection:
+def _connect(access: RestConfig, clock: ServerClock) -> Connection:
     return Connection(
         access,
         rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
         user_agent=f"dovetail/{__version__}",
+        server_clock=clock,
     )
