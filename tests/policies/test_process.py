@@ -23,6 +23,8 @@ class Plugin:
                 pass
         if name == "exit":
             os._exit(3)
+        if name == "sys.exit":
+            sys.exit("no licence")
         if name == "raise":
             raise RuntimeError("no idea")
         if name == "endless":
@@ -55,7 +57,7 @@ def test_plugin_that_hangs_exits_or_raises_is_an_error_and_works_again_afterward
     with open_policy("moody", answer_timeout=5.0) as policy:
         choose = choose_of(policy)
         before = choose(offer_for("print"))
-        for behaviour in ("raise", "endless", "exit"):
+        for behaviour in ("raise", "endless", "exit", "sys.exit"):
             with pytest.raises(PolicyError) as caught:
                 choose(offer_for(behaviour))
             errors[behaviour] = str(caught.value)
@@ -66,6 +68,7 @@ def test_plugin_that_hangs_exits_or_raises_is_an_error_and_works_again_afterward
         "raise": "it raised RuntimeError: no idea",
         "endless": "it returned 0, which is not an offered move",
         "exit": "its process ended with exit code 3",
+        "sys.exit": "it called sys.exit('no licence')",
     }
 
 
@@ -82,6 +85,18 @@ def test_plugin_that_hangs_is_killed_after_its_time(tmp_path: Path, monkeypatch:
 
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_plugin_that_exits_while_it_is_imported_is_an_error_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_plugin(tmp_path, monkeypatch, "quitter", "raise SystemExit(4)")
+
+    with (
+        pytest.raises(PolicyLoadError, match=r"policy 'quitter': it called sys\.exit\(4\)"),
+        open_policy("quitter"),
+    ):
+        pass
 
 
 def test_plugin_that_cannot_be_imported_is_an_error_at_the_start(

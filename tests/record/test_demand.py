@@ -5,11 +5,15 @@ from typing import Any
 
 import msgspec
 
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
+from dovetail.core.nodeclass.hash import compute_nodeclass_hash
+from dovetail.model.labels import EC2_NODE_CLASS_HASH
 from dovetail.ports import api_resources as kinds
 from dovetail.record.anonymise import KeyedNames
 from dovetail.record.demand import Demand
 from dovetail.record.resumption import read_resumption
-from dovetail.trace.model import Delete, Finish, Gap, Header, Scale, Set, Tasks, Template
+from dovetail.trace.model import Delete, Finish, Gap, Header, Initial, Scale, Set, Tasks, Template
 from dovetail.trace.writer import TraceWriter
 from tests.record.objects import START, Clock, Recording, deployment, evicted, pod, ran
 
@@ -216,3 +220,54 @@ def test_anonymous_names_are_the_same_after_a_restart_and_keep_selectors_matchin
     workload, node, of_node = recorded[0]
     assert workload["spec"]["selector"]["matchLabels"] == workload["spec"]["template"]["metadata"]["labels"]
     assert of_node["spec"]["nodeName"] == node["metadata"]["name"]
+
+
+def test_descriptions_servers_and_names_of_ports_are_not_recorded() -> None:
+    volume = {
+        "metadata": {"name": "exports"},
+        "spec": {
+            "capacity": {"storage": "1Ti"},
+            "nfs": {"server": "files.example.com", "path": "/home/jane"},
+            "mountOptions": ["sec=jane"],
+        },
+    }
+    priority = {"metadata": {"name": "high"}, "value": 10, "description": "ask Jane first"}
+    port = {"name": "jane", "containerPort": 80, "hostPort": 80}
+    recording = Recording(
+        (kinds.PERSISTENT_VOLUMES, volume),
+        (kinds.PRIORITY_CLASSES, priority),
+        (kinds.PODS, {**pod("a"), "spec": {"containers": [{"name": "main", "ports": [port]}]}}),
+    ).begin()
+
+    text = msgspec.json.encode(recording.initial).decode().lower()
+
+    assert "jane" not in text
+    assert "example.com" not in text
+    assert '"nfs":{}' in text
+    assert '"hostport":80' in text
+
+
+def test_tags_of_instances_are_not_recorded_and_cause_no_drift() -> None:
+    selector = {"tags": {"karpenter.sh/discovery": "shop"}}
+    spec = {"role": "node", "tags": {"Owner": "jane"}, "subnetSelectorTerms": [selector]}
+    node_class: dict[str, Any] = {"metadata": {"name": "default"}, "spec": spec}
+    stamped = {EC2_NODE_CLASS_HASH: compute_hash(node_class)}
+    claim = {"metadata": {"name": "default-x7k2p", "annotations": stamped}, "spec": {}}
+
+    recording = Recording(
+        (kinds.EC2_NODE_CLASSES, {**node_class, "metadata": {"name": "default", "annotations": stamped}}),
+        (kinds.NODE_CLAIMS, claim),
+    ).begin()
+
+    objects = {
+        event.object["kind"]: event.object for event in recording.initial if isinstance(event, Initial)
+    }
+    recorded, of_claim = objects["EC2NodeClass"], objects["NodeClaim"]
+    assert recorded["spec"] == {"role": "node", "subnetSelectorTerms": [selector]}
+    hashes = [obj["metadata"]["annotations"][EC2_NODE_CLASS_HASH] for obj in (recorded, of_claim)]
+    assert hashes == [compute_hash(recorded)] * 2
+    assert hashes != [compute_hash(node_class)] * 2
+
+
+def compute_hash(node_class: dict[str, Any]) -> str:
+    return compute_nodeclass_hash(decode_nodeclass(Field(node_class, DecodeContext(strict=False))))

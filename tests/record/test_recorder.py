@@ -1,6 +1,7 @@
 """A recorder that loses its API server records a gap and what changed meanwhile."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,30 @@ def test_an_outage_with_a_compaction_becomes_a_gap_and_the_differences(tmp_path:
     assert [event.seconds >= 10 for event in events if isinstance(event, Gap)] == [True]
     assert [(event.name, event.replicas) for event in events if isinstance(event, Scale)] == [("web", 9)]
     assert [event.name for event in events if isinstance(event, Delete)] == ["api"]
+
+
+@pytest.mark.slow
+def test_a_recorder_that_is_stopped_in_an_outage_writes_the_gap_first(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    short = timedelta(seconds=1)
+
+    async def record() -> None:
+        async with served() as server:
+            recorder = Recorder(
+                server.access, TraceOutput(path, Rotation()), log=RecordedLog(), min_gap=short
+            )
+            stop = asyncio.Event()
+            await recorder.start()
+            running = asyncio.ensure_future(recorder.run(stop))
+            await server.stop()
+            await asyncio.sleep(7)
+            stop.set()
+            await running
+            await recorder.close()
+
+    asyncio.run(record())
+
+    trace = load_trace(path)
+    (gap,) = [event for event in trace.events if isinstance(event, Gap)]
+    assert gap.seconds == pytest.approx(7, abs=2)
+    assert trace.notes == ()

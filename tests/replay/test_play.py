@@ -39,6 +39,16 @@ def test_a_scale_up_launches_nodes_and_its_pods_wait_for_them() -> None:
     assert sum(interval.launched for interval in replay.intervals) == replay.launched
 
 
+@pytest.mark.parametrize(("seconds", "count", "minutes"), [(21, 1, 1), (1500, 13, 2), (5400, 18, 5)])
+def test_the_time_is_split_into_intervals_of_a_round_length(seconds: int, count: int, minutes: int) -> None:
+    trace = a_trace(Set(t=0, object=deployment("web", 1)), seconds=seconds)
+
+    replay = replay_trace(trace, options())
+
+    assert [interval.at for interval in replay.intervals] == [60 * minutes * at for at in range(count)]
+    assert replay.cost == pytest.approx(sum(interval.cost for interval in replay.intervals), abs=0.01)
+
+
 def test_a_scale_down_and_a_deletion_remove_nodes() -> None:
     trace = a_trace(
         Set(t=0, object=deployment("web", 12)),
@@ -167,6 +177,24 @@ def test_a_trace_without_a_nodepool_says_how_to_name_one() -> None:
 
     with pytest.raises(DovetailError, match="no NodePool; name files with NodePools: -f"):
         replay_trace(trace, options())
+
+
+def test_a_nodepool_without_its_node_class_is_an_error_that_names_both() -> None:
+    trace = Trace(header=HEADER, events=(Set(t=0, object=nodepool("batch")),), seconds=60)
+
+    with pytest.raises(DovetailError, match=r"NodePool batch .* EC2NodeClass default; name a file with it"):
+        replay_trace(trace, options())
+
+
+def test_one_of_two_nodepools_without_its_node_class_is_noted() -> None:
+    lost = nodepool("lost")
+    lost["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "gone"
+
+    replay = replay_trace(a_trace(Set(t=0, object=lost), seconds=60), options())
+
+    assert replay.notes == (
+        "NodePool lost launches no nodes: neither the trace nor the files have EC2NodeClass gone.",
+    )
 
 
 def test_a_recorded_cluster_begins_with_its_nodes_or_without_them() -> None:

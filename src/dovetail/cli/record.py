@@ -11,8 +11,9 @@ import click
 
 from dovetail.cli.options.cluster_objects import access_options
 from dovetail.cli.options.durations import Duration
-from dovetail.cli.output.console import write_note
+from dovetail.cli.output.console import format_size, write_note
 from dovetail.cli.signals import stop_event
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.host.clock import SystemClock
 from dovetail.host.log_writer import LineLog
 from dovetail.host.randomness import SystemRandomSource
@@ -88,7 +89,7 @@ def record(
     names = KeyedNames(load_key(output, SystemRandomSource())) if anonymise else None
     log = LineLog(partial(click.echo, err=True), clock=SystemClock(), level="info", form=log_format)
     asyncio.run(_record(access, trace, names, log, duration))
-    write_note(f"{trace.events:,} events in {output}, {trace.size / 1e6:,.1f} MB")
+    write_note(f"{pluralize(trace.events, 'event')} in {output}, {format_size(trace.size)}")
 
 
 async def _record(

@@ -39,8 +39,21 @@ _NAME_FIELDS: Final = frozenset(
 _KEPT_BELOW: Final = frozenset(
     {"drivers", "conditions", "ports", "nodeInfo", "allocatable", "capacity", "resources"}
 )
-_NAME_ANNOTATIONS: Final = frozenset({label_keys.REPLACES_ANNOTATION, label_keys.REPLACEMENTS_ANNOTATION})
+_KEPT_ANNOTATIONS: Final = frozenset(
+    {label_keys.LAUNCH_REQUEST_ANNOTATION, "pv.kubernetes.io/provisioned-by", "pv.kubernetes.io/migrated-to"}
+    | {"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"}
+)
+"""Annotations whose values are facts of AWS and Kubernetes; so are those of older versions of the API."""
+_COMPATIBILITY: Final = "compatibility.karpenter.sh/"
+_FACT: Final = re.compile(
+    r"true|false|yes|no|(dovetail-)?v[0-9]+|[0-9.]+%?|([0-9.]+(ms|s|m|h|d))+|Never"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)"
+)
+"""Value of an annotation that names nothing: a number, a duration, a time, a version."""
+_EXPRESSION: Final = frozenset({"operator", "effect", "value", "values"})
+"""Fields beside ``key`` in requirements, tolerations and taints."""
 _NAME_LISTS: Final = frozenset({"namespaces", "volumesInUse"})
+_KEY_LISTS: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
 _DROPPED: Final = frozenset({"message", "resourceVersion", "systemUUID", "machineID", "bootID"})
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 _PROVIDER_ID: Final = re.compile(r"(aws:///[a-z0-9-]+/)(i-[0-9a-f]+|[^/]+)$")
@@ -92,11 +105,15 @@ class Names:
         if isinstance(value, list):
             if key in _NAME_LISTS:
                 return [self.name(str(entry)) for entry in value]
+            if key in _KEY_LISTS:
+                return [self.label_key(str(entry)) for entry in value]
             return [self._change(entry, key) for entry in value]
         if not isinstance(value, str):
             return value
         if key in _NAME_FIELDS:
             return self.name(value)
+        if key == "topologyKey":
+            return self.label_key(value)
         if key == "image":
             return self._image(value)
         if key == "providerID":
@@ -105,10 +122,11 @@ class Names:
 
     def _change_mapping(self, value: Mapping[str, Any], key: str) -> Object:
         if key in _LABEL_MAPS and all(isinstance(entry, str) for entry in value.values()):
-            return {label: self.label_value(label, entry) for label, entry in value.items()}
+            return {self.label_key(label): self.label_value(label, entry) for label, entry in value.items()}
         if key in _KEPT_BELOW:
             return {name: entry for name, entry in value.items() if name not in _DROPPED}
-        if "key" in value and ("operator" in value or "effect" in value):
+        # A toleration needs neither an operator nor an effect.
+        if isinstance(value.get("key"), str) and not value.keys().isdisjoint(_EXPRESSION):
             return self._change_expression(value)
         result: Object = {}
         for name, entry in value.items():
@@ -130,12 +148,16 @@ class Names:
     def _change_expression(self, value: Mapping[str, Any]) -> Object:
         """Change a requirement, a toleration or a taint."""
         label = str(value["key"])
-        result = dict(value)
+        result = {**value, "key": self.label_key(label)}
         if isinstance(value.get("values"), list):
             result["values"] = [self.label_value(label, str(entry)) for entry in value["values"]]
         if isinstance(value.get("value"), str):
             result["value"] = self.label_value(label, value["value"])
         return result
+
+    def label_key(self, key: str) -> str:
+        """Return the new key of a label or taint: here the same one."""
+        return key
 
     def label_value(self, key: str, value: str) -> str:
         """Return the new value of a label; facts of AWS and Kubernetes stay."""
@@ -153,7 +175,16 @@ class Names:
         return whole if whole is not None else _WORD.sub(lambda match: self._word(match[0]), name)
 
     def _annotation(self, key: str, value: str) -> str:
-        return self.name(value) if key in _NAME_ANNOTATIONS or value in self._whole else value
+        if key == label_keys.ASSIGNED_PODS_ANNOTATION:
+            return ",".join(map(self._assigned_pod, value.split(",")))
+        if key in _KEPT_ANNOTATIONS or key.startswith(_COMPATIBILITY) or _FACT.fullmatch(value):
+            return value
+        return self.name(value)
+
+    def _assigned_pod(self, entry: str) -> str:
+        """Change ``namespace/name/uid``; UIDs stay, as in the metadata of pods."""
+        *names, uid = entry.split("/")
+        return "/".join([*map(self.name, names), uid])
 
     def _word(self, word: str) -> str:
         if word.isdecimal() or word in ("true", "false"):

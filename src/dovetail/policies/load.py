@@ -5,8 +5,11 @@ arguments of the plug-in's class; values that look like numbers are numbers.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any, Final
 
 from dovetail.codec.text.suggestions import nearest_match, suggest
@@ -82,6 +85,19 @@ def load_plugin(text: str) -> Callable[[Offer], Iterable[Move]]:
     if not callable(plugin):
         raise PolicyLoadError(f"policy {name!r}: instances of {point.value} cannot be called")
     return plugin
+
+
+def hash_plugin(text: str) -> str:
+    """Return a hash of the module that a policy is in; empty: it belongs to this release."""
+    point = find_policy(text)
+    if not isinstance(point, EntryPoint) or point in _EXAMPLES:
+        return ""
+    try:
+        spec = find_spec(point.module)
+        code = Path(spec.origin).read_bytes() if spec is not None and spec.origin else b""
+    except (ImportError, OSError, ValueError):
+        code = b""
+    return sha256(point.value.encode() + code).hexdigest()
 
 
 def _parse_option(policy: str, text: str) -> tuple[str, Any]:

@@ -54,6 +54,9 @@ def main(name: str) -> int:
     except PolicyLoadError as error:
         replies.write(encode_frame(Reply(error=str(error))))
         return 1
+    except SystemExit as error:
+        replies.write(encode_frame(Reply(error=f"policy {name!r}: {_describe_exit(error)}")))
+        return 1
     replies.write(encode_frame(Reply()))
     while True:
         offer = offers.get()
@@ -61,7 +64,14 @@ def main(name: str) -> int:
             reply = Reply(choice=ask_policy(plugin, offer))
         except PolicyError as error:
             reply = Reply(error=str(error))
+        except SystemExit as error:
+            # Not passed on: the interpreter would wait a second for the thread that reads stdin, then crash.
+            reply = Reply(error=_describe_exit(error))
         replies.write(encode_frame(reply))
+
+
+def _describe_exit(error: SystemExit) -> str:
+    return f"it called sys.exit({error.code!r})"
 
 
 def _read_offers(offers: "queue.SimpleQueue[Offer]") -> None:

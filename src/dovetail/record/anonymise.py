@@ -23,6 +23,17 @@ _WORD_LENGTH: Final = 7
 """35 bits: two of 20,000 words meet with a probability below 1 %."""
 
 
+_NODE_KEYS: Final = (label_keys.HOSTNAME, "metadata.name")
+"""Keys in requirements on nodes whose values are names of nodes; the second one of DaemonSets' pods."""
+_PUBLIC_DOMAINS: Final = (
+    *("kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "karpenter.sh", "dovetail.sh", "helm.sh"),
+    *("argoproj.io", "tekton.dev", "knative.dev", "kubeflow.org", "ray.io", "spark.apache.org"),
+    *("istio.io", "linkerd.io", "cilium.io", "cert-manager.io", "fluxcd.io", "nvidia.com", "amd.com"),
+)
+"""Domains in keys of labels and taints that are not of the user."""
+_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+
+
 class KeyedNames(Names):
     """New names by a keyed hash."""
 
@@ -33,13 +44,26 @@ class KeyedNames(Names):
     def rename(self, obj: Object) -> Object:
         """Return a stripped object under other names."""
         self.add_node(obj)
+        if obj.get("kind") == "CSINode":
+            # It has the name of its node, and may be listed before it.
+            name = str(obj["metadata"]["name"])
+            self._whole.setdefault(name, self.node_name(name))
         return self.change(obj)
 
     def node_name(self, name: str) -> str:
         return f"node-{self._digest(name)}"
 
+    def label_key(self, key: str) -> str:
+        domain, slash, _ = key.rpartition("/")
+        if not slash or domain.endswith(_PUBLIC_DOMAINS):
+            return key
+        return self.name(key)
+
     def label_value(self, key: str, value: str) -> str:
-        return self.node_name(value) if key == label_keys.HOSTNAME else super().label_value(key, value)
+        return self.node_name(value) if key in _NODE_KEYS else super().label_value(key, value)
+
+    def _annotation(self, key: str, value: str) -> str:
+        return self.node_name(value) if key == _SELECTED_NODE else super()._annotation(key, value)
 
     def _change(self, value: Any, key: str = "") -> Any:
         # Pods are listed beside nodes: the name of a node must not depend on which came first.

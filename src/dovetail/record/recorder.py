@@ -43,8 +43,16 @@ class Recorder:
     """One recording; ``run`` returns when it is stopped."""
 
     def __init__(
-        self, access: RestConfig, output: TraceOutput, *, log: Log, names: KeyedNames | None = None
+        self,
+        access: RestConfig,
+        output: TraceOutput,
+        *,
+        log: Log,
+        names: KeyedNames | None = None,
+        min_gap: timedelta = _OUTAGE,
     ) -> None:
+        """``min_gap``: a longer loss of the API server becomes a gap."""
+        self._min_gap = min_gap
         self._output = output
         self._log = log
         self._loop = AsyncioEventLoop()
@@ -112,6 +120,10 @@ class Recorder:
                 self._output.rotate(self._demand.now())
                 self._begin()
                 self._log.info("rotated the trace", file=str(self._output.path))
+        if self._outage is not None:
+            # Otherwise the file would say that demand did not change until its end.
+            self._write_gap(self._outage)
+            self._flush()
         self._output.end(self._demand.now())
 
     async def close(self) -> None:
@@ -199,11 +211,16 @@ class Recorder:
         lost = [each.disconnected_since for each in self._reflectors if each.disconnected_since is not None]
         now = self._loop.now()
         if lost:
-            if self._outage is None and now - min(lost) >= _OUTAGE:
+            if self._outage is None and now - min(lost) >= self._min_gap:
                 self._outage = min(lost)
                 self._log.error("the API server does not answer; retrying", since=str(self._outage))
         elif self._outage is not None:
-            seconds = (now - self._outage).total_seconds()
-            self._outage = None
-            self._demand.write(Gap(t=0, seconds=round(seconds, 3)))
+            seconds = self._write_gap(self._outage)
             self._log.info("the API server answers again", gap_seconds=round(seconds))
+
+    def _write_gap(self, since: datetime) -> float:
+        """Write a gap that ends now; return its seconds."""
+        seconds = (self._loop.now() - since).total_seconds()
+        self._outage = None
+        self._demand.write(Gap(t=0, seconds=round(seconds, 3)))
+        return seconds

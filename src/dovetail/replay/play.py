@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
+from dovetail.codec.text.suggestions import pluralize
+from dovetail.core.disruption.policy import DEFAULT_POLICY, Offer, Policy, PolicyError
 from dovetail.errors import DovetailError
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -27,7 +28,12 @@ WARM_UP: Final = timedelta(hours=1)
 """A replay that begins without nodes launches them before its time begins."""
 _SLICE: Final = timedelta(minutes=5)
 """Virtual time between two reports of progress."""
-_INTERVALS: Final = 24
+_MAX_INTERVALS: Final = 24
+_INTERVAL_WIDTHS: Final = tuple(
+    timedelta(minutes=minutes)
+    for minutes in (1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440, 2880)
+)
+"""Round lengths of the intervals of a report."""
 _DEFAULT_REGION: Final = "us-east-1"
 _DAY: Final = 86_400.0
 
@@ -84,6 +90,8 @@ class _Player:
         self._seconds = seconds
         self._warm_up = timedelta() if start.recorded else WARM_UP
         self._began = trace.header.start
+        self._policy_error = ""
+        """First failure of the policy."""
         self._cluster = self._build_cluster()
         self._demand = Demand(self._cluster, seconds=trace.seconds)
 
@@ -112,7 +120,7 @@ class _Player:
         observer.finish()
         observer.stop()
         cost = cluster.ec2.billing.cost(clock.now()) - spent
-        return self._report(observer, cost, costs.finish())
+        return self._report(observer, cost, costs.finish(), costs.width)
 
     def _prolong(self, event: Event) -> Event:
         """Return tasks that run through the warm-up first."""
@@ -143,18 +151,37 @@ class _Player:
             settings=settings.scheduling,
             gates=settings.gates,
             consolidation=settings.consolidation,
-            policy=options.policy,
+            policy=self._watch_policy(options.policy),
             burstable=settings.burstable,
             region=region or ("" if self._start.recorded else _DEFAULT_REGION),
             seed=options.seed,
         )
 
+    def _watch_policy(self, policy: Policy) -> Policy:
+        """Return the policy with its first failure remembered, for the report."""
+        choose = policy.choose
+        if choose is None:
+            return policy
+
+        def choose_watched(offer: Offer) -> tuple[int, ...]:
+            try:
+                return choose(offer)
+            except PolicyError as error:
+                self._policy_error = self._policy_error or " ".join(str(error).split())
+                raise
+
+        return msgspec.structs.replace(policy, choose=choose_watched)
+
     def _note_policy(self, failures: int) -> Iterator[str]:
         if failures:
-            name = self._options.policy.name
-            yield f"Policy {name!r} failed {failures} time(s); every move was taken then."
+            yield (
+                f"Policy {self._options.policy.name!r} failed {pluralize(failures, 'time')}; every move was "
+                f"taken then. First failure: {self._policy_error}"
+            )
 
-    def _report(self, observer: Observer, cost: float, intervals: tuple[float, ...]) -> Replay:
+    def _report(
+        self, observer: Observer, cost: float, intervals: tuple[float, ...], width: timedelta
+    ) -> Replay:
         days = self._seconds / _DAY
         end = self._began + timedelta(seconds=self._seconds)
         hours = _count_node_hours(self._cluster, self._began, end)
@@ -184,28 +211,25 @@ class _Player:
             unschedulable=observer.unschedulable,
             pending=sum(1 for _ in observer.pending_pods()),
             workloads=tuple(_find_evicted(observer)),
-            intervals=self._split(observer, intervals),
+            intervals=self._split(observer, intervals, width),
             samples=thin_samples(observer.samples),
             notes=(*self._trace.notes, *self._start.notes, *self._demand.notes, *self._note_policy(failures)),
             assumptions=(*self._trace.header.assumptions, *self._list_assumptions()),
             seed=self._options.seed,
             prices=self._options.source_of_prices,
             policy_failures=failures,
+            policy_error=self._policy_error,
         )
 
-    def _split(self, observer: Observer, costs: tuple[float, ...]) -> tuple[Interval, ...]:
-        width = self._seconds / len(costs)
-
+    def _split(self, observer: Observer, costs: tuple[float, ...], width: timedelta) -> tuple[Interval, ...]:
         def count(times: Iterator[datetime]) -> Counter[int]:
-            return Counter(
-                min(int((at - self._began).total_seconds() / width), len(costs) - 1) for at in times
-            )
+            return Counter(min((at - self._began) // width, len(costs) - 1) for at in times)
 
         evictions = count(eviction.at for eviction in observer.evictions)
         launches = count(node.created for node in observer.nodes.values() if node.created is not None)
         return tuple(
             Interval(
-                at=round(number * width, 3),
+                at=round(number * width.total_seconds(), 3),
                 cost=round(cost, 4),
                 evictions=evictions[number],
                 launched=launches[number],
@@ -236,9 +260,10 @@ class _CostMeter:
     def __init__(self, cluster: SimulatedCluster, began: datetime, seconds: float) -> None:
         self._cluster = cluster
         self._readings = [cluster.ec2.billing.cost(began)]
-        self._width = timedelta(seconds=seconds / _INTERVALS)
-        for number in range(1, _INTERVALS):
-            cluster.clock.call_at(began + number * self._width, self._read)
+        duration = timedelta(seconds=seconds)
+        self.width = _choose_width(duration)
+        for number in range(1, -(-duration // self.width)):
+            cluster.clock.call_at(began + number * self.width, self._read)
 
     def finish(self) -> tuple[float, ...]:
         """Return the cost of each interval."""
@@ -249,6 +274,12 @@ class _CostMeter:
 
     def _read(self) -> None:
         self._readings.append(self._cluster.ec2.billing.cost(self._cluster.clock.now()))
+
+
+def _choose_width(duration: timedelta) -> timedelta:
+    """Return the shortest round width of which at most ``_MAX_INTERVALS`` cover the duration."""
+    least = duration / _MAX_INTERVALS
+    return next((width for width in _INTERVAL_WIDTHS if width >= least), least)
 
 
 def _count_node_hours(cluster: SimulatedCluster, began: datetime, end: datetime) -> float:

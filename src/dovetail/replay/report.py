@@ -30,7 +30,7 @@ class EvictedWorkload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """Part of a replay, an hour for a day."""
+    """Part of a replay: an hour of a day, a minute of a short trace. The last may be shorter."""
 
     at: float
     """Seconds since the start."""
@@ -82,6 +82,8 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """Source of the prices, as a sentence."""
     policy_failures: int = 0
     """Offers to which the plug-in gave no valid answer in time; then every move was taken."""
+    policy_error: str = ""
+    """First of these failures."""
 
 
 def measure_waits(waits: Sequence[float]) -> WaitingTime:

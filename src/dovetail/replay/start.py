@@ -1,14 +1,16 @@
 """Start of a replay: the cluster as it was recorded, or its demand alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
-from dovetail.ports.api_resources import find_resource
-from dovetail.trace.model import Event, Initial, Object, Set
+from dovetail.ports.api_resources import PODS, find_resource
+from dovetail.simulator.apiserver.admission.defaults import apply_defaults
+from dovetail.trace.model import Event, Finish, Initial, Object, Set, Tasks, Template
 from dovetail.trace.reader import Trace
 
 _NODE_KINDS: Final = frozenset(("Node", "NodeClaim", "Lease", "CSINode", "VolumeAttachment", "Event"))
@@ -21,7 +23,12 @@ _SERVER_METADATA: Final = frozenset(
 _FIRST: Final = ("PriorityClass", "StorageClass", "RuntimeClass", "EC2NodeClass", "NodePool")
 """Kinds that pods refer to: applied before workloads."""
 
+_WORKLOAD_CONTROLLERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "Node")
+"""Controllers whose pods follow from recorded objects, and kubelets with static pods."""
+_TASK_METADATA: Final = ("labels", "annotations")
 _IMAGE: Final = "recorded"
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 PoolChange = Callable[[Object], Object]
 """Returns a NodePool with other settings."""
@@ -72,13 +79,36 @@ def prepare_start(
     if empty or lost or not has_nodes:
         objects = _sort([*_find_demand(initial), *first, *given])
         recorded: tuple[Object, ...] = ()
+        events = (*_build_tasks(initial, events), *events)
     else:
-        objects, recorded = _sort([*first, *given]), tuple(initial)
+        objects, recorded = _sort([*first, *given]), tuple(map(_complete, initial))
     if not any(obj["kind"] == "NodePool" for obj in (*objects, *recorded)):
         later = any(isinstance(event, Set) and event.object["kind"] == "NodePool" for event in events)
         if not later:
             raise DovetailError("the trace has no NodePool; name files with NodePools: -f PATH")
+    notes += _check_nodeclasses([*objects, *recorded], events)
     return Start(recorded=recorded, objects=tuple(objects), events=events, notes=tuple(notes))
+
+
+def _check_nodeclasses(objects: Iterable[Object], events: Iterable[Event]) -> list[str]:
+    """Return notes on NodePools without their node class; raise if no NodePool has one."""
+    later = (event.object for event in events if isinstance(event, Set))
+    start = list(objects)
+    classes = {obj["metadata"]["name"] for obj in (*start, *later) if obj["kind"] == "EC2NodeClass"}
+    named = {obj["metadata"]["name"]: _get_nodeclass(obj) for obj in start if obj["kind"] == "NodePool"}
+    missing = [
+        f"NodePool {pool} launches no nodes: neither the trace nor the files have EC2NodeClass {name}"
+        for pool, name in sorted(named.items())
+        if name not in classes
+    ]
+    if missing and len(missing) == len(named):
+        raise DovetailError(f"{missing[0]}; name a file with it: -f PATH")
+    return [f"{sentence}." for sentence in missing]
+
+
+def _get_nodeclass(pool: Object) -> str:
+    template = (pool.get("spec") or {}).get("template") or {}
+    return str(((template.get("spec") or {}).get("nodeClassRef") or {}).get("name", ""))
 
 
 class _Replaced:
@@ -99,28 +129,62 @@ def clean(obj: Mapping[str, Any]) -> Object:
     """Return an object as a user would apply it: without what the API server writes."""
     meta = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_METADATA}
     cleaned = {**{key: value for key, value in obj.items() if key != "status"}, "metadata": meta}
+    if obj["kind"] == "Pod" and isinstance(spec := obj.get("spec"), Mapping):
+        cleaned["spec"] = {key: spec[key] for key in spec if key != "nodeName"}
+    return _with_images_inside(cleaned)
+
+
+def _complete(obj: Object) -> Object:
+    """Return a recorded object with fields that the trace leaves out.
+
+    Later writes need them: the API server validates the whole object.
+    """
+    if obj["kind"] != "Pod":
+        return _with_images_inside(obj)
+    # Kubelets are calibrated by image: with one for all, the slowest workload would decide.
+    completed = {**obj, "spec": with_images(obj.get("spec") or {}, _name_image)}
+    apply_defaults(PODS, completed)
+    controller = _get_controller(obj)
+    if controller is not None and controller.get("kind") == "Job" and not _has_ended(obj):
+        # The trace says when it ends: neither a kubelet nor the fork may estimate it. Its Job is
+        # not in the trace, and cannot count it.
+        completed["spec"] = {**completed["spec"], "restartPolicy": "Always"}
+        meta = obj["metadata"]
+        completed["metadata"] = {key: value for key, value in meta.items() if key != "finalizers"}
+        status = obj.get("status") or {}
+        completed["status"] = {key: value for key, value in status.items() if key != "startTime"}
+    return completed
+
+
+def _with_images_inside(obj: Object) -> Object:
+    """Return an object with images in its pod spec or template."""
     spec = obj.get("spec")
-    if isinstance(spec, Mapping):
-        if obj["kind"] == "Pod":
-            cleaned["spec"] = with_images({key: spec[key] for key in spec if key != "nodeName"})
-        elif isinstance(template := spec.get("template"), Mapping):
-            if isinstance(pod_spec := template.get("spec"), Mapping):
-                cleaned["spec"] = {**spec, "template": {**template, "spec": with_images(pod_spec)}}
-    return cleaned
+    if not isinstance(spec, Mapping):
+        return dict(obj)
+    if obj["kind"] == "Pod":
+        return {**obj, "spec": with_images(spec)}
+    template = spec.get("template")
+    if not isinstance(template, Mapping) or not isinstance(pod_spec := template.get("spec"), Mapping):
+        return dict(obj)
+    return {**obj, "spec": {**spec, "template": {**template, "spec": with_images(pod_spec)}}}
 
 
-def with_images(pod_spec: Mapping[str, Any]) -> Object:
-    """Return a pod spec with the images that a trace leaves out and the API server requires."""
+def with_images(pod_spec: Mapping[str, Any], name: Callable[[Object], str] = lambda _: _IMAGE) -> Object:
+    """Return a pod spec with images: a trace has none, the API server needs them."""
     completed = dict(pod_spec)
     for key in ("containers", "initContainers"):
         containers = pod_spec.get(key)
         if isinstance(containers, list):
             completed[key] = [
-                {"name": f"c{number}", "image": _IMAGE, **container}
+                {"name": f"c{number}", "image": name(dict(container)), **container}
                 for number, container in enumerate(containers)
                 if isinstance(container, Mapping)
             ]
     return completed
+
+
+def _name_image(container: Object) -> str:
+    return f"{_IMAGE}-{blake2b(_encode(container), digest_size=4).hexdigest()}"
 
 
 def _key(obj: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -142,15 +206,45 @@ def _find_lost_pools(initial: list[Object], given: list[Object]) -> list[str]:
 
 
 def _find_demand(initial: list[Object]) -> Iterator[Object]:
-    """Yield what users asked for, of all recorded objects."""
+    """Yield what users asked for, of all recorded objects except pods."""
     for obj in initial:
-        is_owned = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
-        if obj["kind"] in _NODE_KINDS or is_owned:
-            continue
-        if obj["kind"] == "Pod" and (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if obj["kind"] in _NODE_KINDS or obj["kind"] == "Pod" or _get_controller(obj) is not None:
             continue
         if find_resource(obj["apiVersion"], obj["kind"]) is not None:
             yield clean(obj)
+
+
+def _build_tasks(initial: list[Object], events: Iterable[Event]) -> Iterator[Template | Tasks]:
+    """Yield pods that no recorded workload creates as tasks, which end when the trace says."""
+    ends = {event.id: event.t for event in events if isinstance(event, Finish)}
+    for pod in initial:
+        controller = _get_controller(pod) if pod["kind"] == "Pod" else None
+        is_created = controller is not None and controller.get("kind") in _WORKLOAD_CONTROLLERS
+        if pod["kind"] != "Pod" or is_created or _has_ended(pod):
+            continue
+        meta, spec = pod["metadata"], pod.get("spec") or {}
+        id = str(meta.get("uid") or meta["name"])
+        yield Template(
+            t=0,
+            id=id,
+            namespace=str(meta.get("namespace") or "default"),
+            owner="Pod" if controller is None else "Job",
+            workload=str(meta["name"] if controller is None else controller.get("name", "")),
+            template={
+                "metadata": {key: meta[key] for key in _TASK_METADATA if key in meta},
+                "spec": {key: value for key, value in spec.items() if key != "nodeName"},
+            },
+        )
+        yield Tasks(t=0, template=id, seconds=ends.get(id))
+
+
+def _get_controller(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def _has_ended(pod: Mapping[str, Any]) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _sort(objects: list[Object]) -> list[Object]:

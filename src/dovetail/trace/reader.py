@@ -31,6 +31,7 @@ _MAX_ERRORS: Final = 20
 _MAX_LINE: Final = 8 << 20
 """Bytes; no object of Kubernetes is larger than 1.5 MiB."""
 _CHUNK: Final = 1 << 16
+_SECOND_HEADER: Final = ("", "there is a second header: two traces are mixed; replay them one by one")
 
 
 class TraceReader:
@@ -62,11 +63,15 @@ class TraceReader:
                 try:
                     event = decoder.decode(line)
                 except JSON_ERRORS as error:
-                    self._add_error(*_describe(line, error))
-                    continue
-                problem = order.check(event)
-                if problem:
+                    problem = _describe(line, error)
                     self._add_error(*problem)
+                    if problem == _SECOND_HEADER:
+                        # Everything behind it belongs to the other trace.
+                        raise InvalidInputError(self._errors) from None
+                    continue
+                wrong = order.check(event)
+                if wrong:
+                    self._add_error(*wrong)
                 else:
                     yield event
         if self._errors:
@@ -96,7 +101,8 @@ class TraceReader:
         if not isinstance(version, int) or not 1 <= version <= VERSION:
             raise self._fail(
                 1,
-                f"format version {version!r} is unknown; this release reads 1 to {VERSION}; upgrade dovetail",
+                f"format version {version!r} is unknown; this release reads versions up to {VERSION}; "
+                "upgrade dovetail",
             )
         try:
             header = msgspec.convert(begin, Header)
@@ -258,9 +264,10 @@ def _open(path: Path) -> BufferedReader:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise InvalidInputError([ValidationError(str(path), 0, "", "file not found")]) from None
+        raise InvalidInputError([ValidationError(str(path), 0, "", "does not exist")]) from None
     except OSError as error:
-        raise InvalidInputError([ValidationError(str(path), 0, "", error.strerror or str(error))]) from None
+        message = f"cannot be read: {error.strerror or error}"
+        raise InvalidInputError([ValidationError(str(path), 0, "", message)]) from None
 
 
 def _describe(line: bytes, error: Exception) -> tuple[str, str]:
@@ -270,7 +277,7 @@ def _describe(line: bytes, error: Exception) -> tuple[str, str]:
     except JSON_ERRORS:
         return "", f"this line is not JSON: {error}"
     if isinstance(value, dict) and value.get("format") == FORMAT:
-        return "", "there is a second header: two traces are mixed; replay them one by one"
+        return _SECOND_HEADER
     name = value.get("event") if isinstance(value, dict) else None
     if name not in EVENT_NAMES:
         if not isinstance(name, str):

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
 from dovetail.trace.model import Interruption, Scale, Set
 from tests.replay.traces import deployment, nodepool, write_trace
+from tests.support.plugins import install_plugin
 
 
 def run(*arguments: str) -> Result:
@@ -87,11 +89,42 @@ def test_an_unknown_setting_names_the_nearest(tmp_path: Path) -> None:
     assert "did you mean 'consolidation-min-saving'?" in result.stderr
 
 
+def test_one_node_and_one_pod_are_in_the_singular(tmp_path: Path) -> None:
+    trace = write_trace(
+        tmp_path / "huge.trace",
+        Set(t=0, object=deployment("web", 1)),
+        Set(t=60, object=deployment("huge", 1, cpu="1k")),
+        seconds=1800,
+    )
+
+    table = run(str(trace)).stdout
+
+    assert "1 node " in table
+    assert "1 pod waits at the end" in table
+
+
 def test_an_unknown_region_is_named(tmp_path: Path) -> None:
     result = run(a_day(tmp_path), "--region", "mars-1")
 
     assert result.exit_code == 1
     assert "the catalogue has no region 'mars-1'" in result.stderr
+
+
+def test_the_first_failure_of_a_policy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "class Plugin:\n    def __call__(self, offer):\n        return None\n"
+    install_plugin(tmp_path, monkeypatch, "broken", source)
+
+    trace = write_trace(
+        tmp_path / "fewer.trace",
+        Set(t=0, object=deployment("web", 8)),
+        Scale(t=60, kind="Deployment", namespace="shop", name="web", replicas=5),
+    )
+
+    result = json.loads(run(str(trace), "--policy", "broken", "-o", "json").stdout)
+
+    assert result["policy_failures"] >= 1
+    assert result["policy_error"] == "it raised TypeError: 'NoneType' object is not iterable"
+    assert any(note.endswith(f"First failure: {result['policy_error']}") for note in result["notes"])
 
 
 def test_a_policy_chooses_the_moves_and_is_named_in_the_report(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Pat
         *("--vary", "consolidateafterr=1m", "--vary", "spot.budget=10%", "--vary", "capacityTypes=ondemand"),
         *("--vary", "node-cost=cheap", "--vary", "budget", "--vary", "policy=karpenter,paybak"),
         *("--vary", "spotshare=1", "--vary", "default.spotShare=0.5", "--vary", "colour=red"),
+        *("--vary", "default.consolidateAftr=1m", "--vary", "default.budget=200%"),
     )
 
     assert result.exit_code == 1
@@ -102,7 +103,30 @@ def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Pat
     assert "did you mean 'spotShare'?" in result.stderr
     assert "default.spotShare: it is for all NodePools" in result.stderr
     assert "'colour' cannot be varied; known are consolidationPolicy, " in result.stderr
+    assert "did you mean 'default.consolidateAfter'?" in result.stderr
+    assert "default.budget: '200%' is neither a number of nodes nor a percentage" in result.stderr
     assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_a_wrong_option_of_a_policy_is_an_error_before_the_first_replay(tmp_path: Path) -> None:
+    write_day(tmp_path)
+
+    result = run(tmp_path, "--vary", "policy=dovetail,payback:prce=1")
+
+    assert result.exit_code == 1
+    assert result.stderr.endswith("policy 'payback' has no option 'prce'; did you mean 'price'?\n")
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_a_value_that_leaves_pods_unschedulable_has_no_average(tmp_path: Path) -> None:
+    write_day(tmp_path)
+
+    result = run(tmp_path, "--vary", "architectures=amd64", "--vary", "instanceCategories=c,zz")
+
+    assert result.exit_code == 0
+    assert "instanceCategories  zz         -          -" in result.stdout
+    assert "-: it leaves more pods unschedulable than others" in result.stdout
 
 
 def test_an_unreachable_ray_cluster_is_named(tmp_path: Path) -> None:

@@ -44,8 +44,10 @@ def run(folder: Path, text: str) -> Result:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "audit.log the file is empty"),
+        ("", "audit.log is empty"),
         ("hello\n", "audit.log:1 this is not an audit event: JSON is malformed"),
+        ('[{"@message": "{"}, {"@mess\n', "audit.log this is not JSON"),
+        ('{"logEvents": []}{"logEv\n', "audit.log:1 this is not JSON"),
         (line("update", deployment()) + '{"level": "Request"}\n', "audit.log:2 this is not an audit event"),
         (line("get", deployment()), "the audit log has no successful write of a workload, pod or NodePool"),
     ],
@@ -56,6 +58,34 @@ def test_a_log_without_demand_is_an_error(tmp_path: Path, text: str, message: st
     assert result.exit_code == 1
     assert message in result.output
     assert not (tmp_path / "t.zst").exists()
+
+
+def insights_row(event: str) -> dict[str, object]:
+    return {"@timestamp": "2026-03-02 08:00:00.000", "@message": event}
+
+
+CREATE, SCALE = line("create", deployment(replicas=2)), line("update", deployment(replicas=9), second=40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([insights_row(CREATE), insights_row(SCALE)]),
+        json.dumps([{"@message": json.loads(CREATE)}, {"@message": json.loads(SCALE)}], indent=2),
+        "".join(json.dumps(insights_row(event)) + "\n" for event in (CREATE, SCALE)),
+        json.dumps(
+            {"results": [[{"field": "@message", "value": event}] for event in (CREATE, SCALE)]}, indent=4
+        ),
+        "".join(json.dumps({"logEvents": [{"message": event}]}) for event in (CREATE, SCALE)),
+    ],
+    ids=["insights export", "with objects", "insights lines", "get-query-results", "firehose"],
+)
+def test_exports_of_cloudwatch_are_read(tmp_path: Path, text: str) -> None:
+    result = run(tmp_path, text)
+
+    assert result.exit_code == 0, result.output
+    trace = load_trace(tmp_path / "t.zst")
+    assert [(type(event).__name__, event.t) for event in trace.events] == [("Set", 0), ("Scale", 40)]
 
 
 def test_a_half_written_last_line_is_left_out_and_named(tmp_path: Path) -> None:

@@ -47,6 +47,15 @@ def tasks_of(path: Path) -> list[tuple[float, int, float | None, dict[str, str]]
     ]
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_column(tmp_path: Path) -> None:
+    columns = ("--column", "start=begin", "--column", "duration=runtime", "--column", "cpu=cores")
+
+    result = run(tmp_path, "\ufeffbegin,runtime,cores\n5,60,2\n", *columns)
+
+    assert result.exit_code == 0, result.output
+    assert tasks_of(tmp_path) == [(0, 1, 60, {"cpu": "2000m"})]
+
+
 def test_rows_of_alibabas_gpu_trace_of_2023_are_sorted_and_rounded_up(tmp_path: Path) -> None:
     result = run(tmp_path, OPENB, "--preset", "alibaba-gpu-2023")
 
@@ -95,7 +104,7 @@ def test_only_the_first_hours_are_imported_if_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", (), "in.csv the file is empty"),
+        ("", (), "in.csv is empty"),
         ("a,b\n1,2\n", (), "in.csv:1 there is no column 'creation_time' for start; there are a, b"),
         (OPENB + "openb-pod-1,1,1\n", (), "in.csv:6 the row has 3 columns, not 11; is the file truncated?"),
         (

@@ -1,22 +1,11 @@
 """Pareto front of cost and evictions, and the setting to choose."""
 
 from dovetail.replay.sweep.choice import Limits, SweptPoint, choose, mark_front
-from dovetail.replay.sweep.worker import Outcome
+from tests.support.sweep import an_outcome
 
 
 def point(name: str, cost: float, evictions: int, unschedulable: int = 0) -> SweptPoint:
-    outcome = Outcome(
-        cost=cost,
-        evictions=evictions,
-        killed=0,
-        waiting_p50=0,
-        waiting_p95=0,
-        waiting_worst=0,
-        unschedulable=unschedulable,
-        launched_per_day=0,
-        node_hours=0,
-        peak_nodes=0,
-    )
+    outcome = an_outcome(cost, evictions, unschedulable=unschedulable)
     return SweptPoint(values={"k": name} if name else {}, outcome=outcome)
 
 

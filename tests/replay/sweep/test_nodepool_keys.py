@@ -3,7 +3,7 @@
 import pytest
 
 from dovetail.ports.api_resources import NODE_POOLS
-from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, PoolChanges
+from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, PoolChanges, check_value
 from dovetail.simulator.cluster import SimulatedCluster
 from tests.replay.traces import START, nodepool, options
 
@@ -43,7 +43,7 @@ def test_a_value_is_set_and_accepted_by_the_api_server(key: str) -> None:
     changed = PoolChanges((("", key, text),))(nodepool())
     cluster.apply([changed])
 
-    assert not NODEPOOL_KEYS[key].check(text)
+    assert not check_value(key, text)
     stored = cluster.api.get(NODE_POOLS, "default")
     if path[0] == "spec":
         value = stored
@@ -57,7 +57,12 @@ def test_a_value_is_set_and_accepted_by_the_api_server(key: str) -> None:
 
 @pytest.mark.parametrize("key", NODEPOOL_KEYS)
 def test_a_wrong_value_is_refused_with_examples(key: str) -> None:
-    assert WRONG[key].split("+")[-1] in NODEPOOL_KEYS[key].check(WRONG[key])
+    assert WRONG[key].split("+")[-1] in check_value(key, WRONG[key])
+
+
+def test_a_value_that_the_api_server_rejects_is_refused() -> None:
+    assert "longer than Kubernetes can count" in check_value("consolidateAfter", "999999999h")
+    assert "'200%' is neither" in check_value("budget", "200%")
 
 
 def test_a_key_of_one_nodepool_leaves_the_others_alone() -> None:

@@ -1,6 +1,5 @@
 """``dovetail replay``: a recorded day in the simulator."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,12 +9,13 @@ import msgspec
 from msgspec.structs import replace
 
 from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR
+from dovetail.cli.output.console import may_animate, write, write_lines
 from dovetail.cli.output.console import progress as spinner
-from dovetail.cli.output.console import write, write_lines
 from dovetail.cli.output.html_page import Points, draw_steps, format_page, format_section
 from dovetail.cli.output.sections import Section, format_table
 from dovetail.cli.replay.inputs import GivenOptions, read_inputs, replay_options
 from dovetail.cli.replay.sections import build_sections
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.disruption.policy import DEFAULT_POLICY
 from dovetail.policies.process import open_policy
 from dovetail.preview.observer import Observer
@@ -50,7 +50,7 @@ def replay(output: str, policy: str, **given: Any) -> None:
 @contextmanager
 def _show_progress() -> Iterator[Progress | None]:
     """Show simulated time and time left, on a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not may_animate():
         yield None
         return
     from rich.console import Console
@@ -70,7 +70,8 @@ def _show_progress() -> Iterator[Progress | None]:
 
 def _describe(observer: Observer) -> str:
     last = observer.samples[-1]
-    return f"{observer.now:%d %b %H:%M}, {last.nodes:,} nodes, ${last.price:,.2f}/h, {last.pending:,} pending"
+    nodes = pluralize(last.nodes, "node")
+    return f"{observer.now:%d %b %H:%M}, {nodes}, ${last.price:,.2f}/h, {last.pending:,} pending"
 
 
 def _write(result: Replay, output: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dovetail.cli.output.sections import Section
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.preview.limits import format_duration
 from dovetail.replay.report import Replay
 
@@ -23,7 +24,7 @@ def _summary(replay: Replay) -> Section:
     rows = [
         ("cost", f"${replay.cost:,.2f}", f"${replay.cost_per_day:,.2f} a day"),
         ("node hours", f"{replay.node_hours:,.1f}", f"{replay.average_nodes:,.1f} nodes on average"),
-        ("peak", f"{replay.peak_nodes:,} nodes", f"${replay.peak_price_per_hour:,.2f} per hour"),
+        ("peak", pluralize(replay.peak_nodes, "node"), f"${replay.peak_price_per_hour:,.2f} per hour"),
         ("nodes launched", f"{replay.launched:,}", f"{replay.launched_per_day:,.0f} a day"),
         ("evictions", f"{replay.evictions:,}", _list_counts(replay.evictions_by_reason)),
         ("pods killed", f"{replay.killed:,}", "ended with their node, without an eviction"),
@@ -33,7 +34,7 @@ def _summary(replay: Replay) -> Section:
             f"median of {waiting.pods:,}; p95 {format_duration(waiting.p95)}, "
             f"worst {format_duration(waiting.worst)}",
         ),
-        ("unschedulable pods", f"{replay.unschedulable:,}", f"{replay.pending:,} pods wait at the end"),
+        ("unschedulable pods", f"{replay.unschedulable:,}", _describe_pending(replay.pending)),
     ]
     return Section(
         title=f"Replay{name}: {format_duration(replay.seconds)} from {replay.started:%Y-%m-%d %H:%M %Z}",
@@ -66,7 +67,7 @@ def _workloads(replay: Replay) -> Section | None:
             for entry in replay.workloads[:_MAX_WORKLOADS]
         ),
         left=2,
-        footer=(f"and {more:,} more workloads: -o json",) if more > 0 else (),
+        footer=(f"and {pluralize(more, 'more workload')}: -o json",) if more > 0 else (),
     )
 
 
@@ -89,7 +90,7 @@ def _time(replay: Replay) -> Section:
 def _basis(replay: Replay) -> Section:
     sentences = list(_list_sentences(replay))
     more = len(sentences) - _MAX_SENTENCES
-    footer = (f"and {more:,} more sentences: -o json",) if more > 0 else ()
+    footer = (f"and {pluralize(more, 'more sentence')}: -o json",) if more > 0 else ()
     return Section(title="Basis", lines=tuple(sentences[:_MAX_SENTENCES]), footer=footer)
 
 
@@ -97,6 +98,10 @@ def _list_sentences(replay: Replay) -> Iterator[str]:
     yield f"seed {replay.seed}; {replay.prices}"
     yield from replay.notes
     yield from replay.assumptions
+
+
+def _describe_pending(pods: int) -> str:
+    return f"{pluralize(pods, 'pod')} {'waits' if pods == 1 else 'wait'} at the end"
 
 
 def _list_counts(counts: dict[str, int]) -> str:

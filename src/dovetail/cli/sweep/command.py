@@ -1,7 +1,6 @@
 """``dovetail sweep``: a recorded day with many settings."""
 
 import os
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,13 +10,14 @@ import click
 import msgspec
 
 from dovetail.cli.options.run_settings import NAMES
+from dovetail.cli.output.console import may_animate, write, write_lines, write_note
 from dovetail.cli.output.console import progress as spinner
-from dovetail.cli.output.console import write, write_lines, write_note
 from dovetail.cli.output.sections import format_table
 from dovetail.cli.replay.inputs import GivenOptions, read_inputs, replay_options
 from dovetail.cli.sweep.html import format_html
 from dovetail.cli.sweep.points import build_points, find_pools, parse_vary
 from dovetail.cli.sweep.sections import build_sections, format_csv
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.replay.play import ReplayOptions
 from dovetail.replay.sweep.choice import Limits, SweptPoint, choose, mark_front
 from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, SPOT_SHARE, describe_keys
@@ -148,7 +148,7 @@ def _execute(
 @contextmanager
 def _show_progress(total: int) -> Iterator[_Report]:
     """Show a bar with the time left on a terminal, a line for each point elsewhere."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not may_animate():
         done = 0
 
         def note(point: Point, outcome: Outcome | str) -> None:
@@ -172,7 +172,7 @@ def _describe(point: Point, outcome: Outcome | str) -> str:
     name = ", ".join(f"{key}={value}" for key, value in point.values) or "current settings"
     if isinstance(outcome, str):
         return f"{name}: {outcome}"
-    return f"{name}: ${outcome.cost:,.2f}, {outcome.evictions:,} evictions"
+    return f"{name}: ${outcome.cost:,.2f}, {pluralize(outcome.evictions, 'eviction')}"
 
 
 def _build_report(

@@ -9,9 +9,10 @@ from dovetail.cli.options.run_settings import NAMES, change_settings
 from dovetail.codec.text.suggestions import suggest
 from dovetail.core.disruption.policy import DEFAULT_POLICY
 from dovetail.model.settings import ControllerSettings
-from dovetail.policies.load import PolicyLoadError, find_policy
+from dovetail.policies.load import PolicyLoadError
+from dovetail.policies.process import open_policy
 from dovetail.replay.sweep.design import Values, combine, sample
-from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, PoolChanges, split_key
+from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, PoolChanges, check_value, split_key
 from dovetail.replay.sweep.worker import Point
 from dovetail.trace.model import Initial, Object, Set
 from dovetail.trace.reader import Trace
@@ -35,7 +36,8 @@ def parse_vary(given: Iterable[str], pools: Sequence[str]) -> dict[str, list[str
         varied[key] = list(dict.fromkeys(value for value in values.split(",") if value))
         problems += _check(key, varied[key], pools)
     if problems:
-        raise click.BadParameter(f"{'; '.join(problems)}.", param_hint="--vary")
+        message = "; ".join(problems)
+        raise click.BadParameter(message if message.endswith("?") else f"{message}.", param_hint="--vary")
     return varied
 
 
@@ -58,7 +60,8 @@ def _check(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[st
 def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[str]:
     pool, pool_key = split_key(key)
     if pool_key not in NODEPOOL_KEYS:
-        hint = suggest(pool_key, KEYS) or f"; known are {', '.join(KEYS)}"
+        known = [f"{pool}.{name}" for name in NODEPOOL_KEYS] if pool in pools else KEYS
+        hint = suggest(key if pool in pools else pool_key, known) or f"; known are {', '.join(known)}"
         yield f"{key!r} cannot be varied{hint}"
         return
     if pool and NODEPOOL_KEYS[pool_key].is_global:
@@ -67,7 +70,7 @@ def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str]) -> It
     if pool and pool not in pools:
         yield f"{key}: there is no NodePool {pool!r}{suggest(pool, pools)}"
     for value in values:
-        problem = NODEPOOL_KEYS[pool_key].check(value)
+        problem = check_value(pool_key, value)
         if problem:
             yield f"{key}: {problem}"
 
@@ -75,7 +78,8 @@ def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str]) -> It
 def _check_policies(values: Sequence[str]) -> Iterable[str]:
     for value in values:
         try:
-            find_policy(value)
+            with open_policy(value):
+                continue
         except PolicyLoadError as error:
             yield str(error)
 

@@ -14,7 +14,10 @@ from dovetail.replay.sweep.choice import CURRENT, SweptPoint
 from dovetail.replay.sweep.report import Sweep
 from dovetail.replay.sweep.worker import Outcome
 
+_NONE: Final = "-"
+"""Instead of an average that would mislead."""
 _MAX_FRONT: Final = 20
+_CENT: Final = 0.01
 _HEADER: Final = ("cost", "evictions", "wait p95", "launched")
 
 
@@ -107,26 +110,42 @@ def _place(sweep: Sweep) -> str:
         return "The current settings leave more pods unschedulable than others."
     best = min(better, key=lambda point: point.outcome.evictions)
     saved = current.cost - best.outcome.cost
-    return (
-        f"The current settings are not on the front: {best.name} saves ${saved:,.2f} "
-        f"and {pluralize(current.evictions - best.outcome.evictions, 'eviction')}."
-    )
+    avoided = current.evictions - best.outcome.evictions
+    savings = []
+    if saved > 0:
+        savings.append(f"${saved:,.2f}" if saved >= _CENT else "less than a cent")
+    if avoided:
+        savings.append(pluralize(avoided, "eviction"))
+    return f"The current settings are not on the front: {best.name} saves {' and '.join(savings)}."
 
 
 def _keys(sweep: Sweep) -> Section | None:
-    """Return the average of each value, over all other keys."""
+    """Return the average of each value, over all other keys.
+
+    Points that leave more pods unschedulable than others would make their values look cheap.
+    """
+    least = min(point.outcome.unschedulable for point in sweep.points)
     rows = []
     for key, values in sweep.varied.items():
         for value in values:
-            chosen = [point.outcome for point in sweep.points if point.values.get(key) == value]
+            replayed = [point.outcome for point in sweep.points if point.values.get(key) == value]
+            chosen = [outcome for outcome in replayed if outcome.unschedulable <= least]
             if chosen:
                 cost = sum(outcome.cost for outcome in chosen) / len(chosen)
                 evictions = sum(outcome.evictions for outcome in chosen) / len(chosen)
                 rows.append((key, value, f"${cost:,.2f}", f"{evictions:,.0f}"))
+            elif replayed:
+                rows.append((key, value, _NONE, _NONE))
     if not rows:
         return None
     return Section(
-        title="Average of each value", header=("key", "value", "cost", "evictions"), rows=tuple(rows), left=2
+        title="Average of each value",
+        header=("key", "value", "cost", "evictions"),
+        rows=tuple(rows),
+        left=2,
+        footer=(f"{_NONE}: it leaves more pods unschedulable than others",)
+        if any(_NONE in row for row in rows)
+        else (),
     )
 
 

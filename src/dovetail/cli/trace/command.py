@@ -10,6 +10,7 @@ import msgspec
 from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.output.console import columns, progress, write, write_note
 from dovetail.cli.trace.imports import import_audit, import_csv, import_prometheus
+from dovetail.preview.limits import format_duration
 from dovetail.trace.model import Initial, Tasks
 from dovetail.trace.reader import load_trace
 
@@ -41,7 +42,7 @@ def show(file: Path, output: str) -> None:
     rows = [
         ["written by", summary["writtenBy"]],
         ["start", summary["start"]],
-        ["hours", f"{summary['seconds'] / 3600:,.1f}"],
+        ["length", format_duration(summary["seconds"])],
         ["region", summary["region"] or "unknown"],
         *([f"initial {kind}", f"{count:,}"] for kind, count in summary["initial"].items()),
         *([f"{kind} events", f"{count:,}"] for kind, count in summary["events"].items()),

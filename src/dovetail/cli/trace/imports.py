@@ -5,16 +5,17 @@ import io
 import math
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, TextIO, cast
 
 import click
 import msgspec
 
 from dovetail.cli.options.durations import Duration
-from dovetail.cli.output.console import progress, write_note
+from dovetail.cli.output.console import format_size, progress, write_note
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.record.importers.audit import AuditImport
 from dovetail.record.importers.audit_events import AuditReader
@@ -168,7 +169,7 @@ def write_trace(output: Path, header: Header, events: Iterable[Event]) -> None:
         raise DovetailError(f"{output} cannot be written: {error.strerror or error}") from error
     for sentence in header.assumptions:
         write_note(f"note: {sentence}")
-    write_note(f"{written:,} events in {output}, {output.stat().st_size / 1e6:,.1f} MB")
+    write_note(f"{pluralize(written, 'event')} in {output}, {format_size(output.stat().st_size)}")
 
 
 def _chain(first: str, rest: Iterable[str]) -> Iterator[str]:
@@ -180,7 +181,7 @@ def _chain(first: str, rest: Iterable[str]) -> Iterator[str]:
 def _open_text(name: str) -> Iterator[TextIO]:
     """Open a file as text, decompressing it if needed."""
     try:
-        with open_binary(name) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        with open_binary(name) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
             yield text
     except UnicodeDecodeError as error:
         raise InvalidInputError([ValidationError(name, 0, "", f"is not text: {error}")]) from None
@@ -190,15 +191,15 @@ def _open_text(name: str) -> Iterator[TextIO]:
 def open_binary(name: str) -> Iterator[BinaryIO]:
     """Open a file or standard input, decompressing gzip."""
     try:
-        if name == "-":
-            yield sys.stdin.buffer
-            return
-        with open(name, "rb") as file:
+        stdin = nullcontext(cast(io.BufferedReader, sys.stdin.buffer))
+        with stdin if name == "-" else open(name, "rb") as file:
             if file.peek(2)[:2] == b"\x1f\x8b":
                 with gzip.open(file) as plain:
                     yield plain  # type: ignore[misc]
             else:
                 yield file
+    except FileNotFoundError:
+        raise InvalidInputError([ValidationError(name, 0, "", "does not exist")]) from None
     except (OSError, EOFError) as error:
-        message = getattr(error, "strerror", None) or str(error)
+        message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise InvalidInputError([ValidationError(name, 0, "", message)]) from None

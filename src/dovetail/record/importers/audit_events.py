@@ -1,10 +1,11 @@
 """Audit events of an API server, from log files and exports of CloudWatch.
 
 Accepted are JSON lines, as kube-apiserver writes them; lines with a time before the JSON, as
-an export to S3 has them; and the documents of `aws logs filter-log-events` and of
+an export to S3 has them; and the documents of `aws logs`, of Logs Insights and of
 subscriptions, whose messages are audit events.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -16,8 +17,10 @@ from dovetail.errors import InvalidInputError, ValidationError
 
 _MAX_ERRORS: Final = 20
 _FAILED: Final = 300
-_LISTS: Final = ("events", "logEvents")
+_LISTS: Final = ("events", "logEvents", "results")
 """Keys of CloudWatch's documents that have messages."""
+_MESSAGE: Final = "@message"
+"""Field of Logs Insights that has the message."""
 
 
 class ObjectReference(msgspec.Struct, rename="camel"):
@@ -61,6 +64,7 @@ class AuditEvent(msgspec.Struct, rename="camel", kw_only=True):
 
 
 _decode_event = msgspec.json.Decoder(AuditEvent).decode
+_json_decoder = json.JSONDecoder()
 
 
 class AuditReader:
@@ -79,8 +83,8 @@ class AuditReader:
             text = line.strip()
             if not text:
                 continue
-            if number == 1 and text in (b"{", b"["):
-                # One document over many lines, as the AWS CLI prints it.
+            if number == 1 and (text == b"{" or text.startswith(b"[")):
+                # One document, often over many lines, as the AWS CLI prints it.
                 yield from self._read_document(b"".join((line, *stream)), name, 0)
                 return
             incomplete = not line.endswith(b"\n")
@@ -92,7 +96,7 @@ class AuditReader:
                 self._errors.pop()
                 self.notes.append(f"{name}:{number} the last line is incomplete and was left out")
         if not number:
-            self._fail(name, 0, "the file is empty")
+            self._fail(name, 0, "is empty")
 
     def check(self) -> None:
         """Raise ``InvalidInputError`` if a line was wrong."""
@@ -104,7 +108,7 @@ class AuditReader:
         if 0 < begin <= 64 and text[:4].isdigit():
             text = text[begin:]  # An export to S3 begins each line with its time.
         if (
-            any(f'"{key}"'.encode() in text[:4096] for key in (*_LISTS, "message"))
+            any(f'"{key}"'.encode() in text[:4096] for key in (*_LISTS, "message", _MESSAGE))
             and b'"auditID"' not in text[:64]
         ):
             yield from self._read_document(text, name, number)
@@ -116,11 +120,11 @@ class AuditReader:
 
     def _read_document(self, text: bytes, name: str, number: int) -> Iterator[AuditEvent]:
         try:
-            document = msgspec.json.decode(text)
+            documents = _split_documents(text)
         except JSON_ERRORS as error:
             self._fail(name, number, f"this is not JSON: {error}")
             return
-        for message in _messages(document):
+        for message in _messages(documents):
             try:
                 yield _decode_event(message)
             except JSON_ERRORS as error:
@@ -132,15 +136,40 @@ class AuditReader:
             raise InvalidInputError(self._errors)
 
 
+def _split_documents(text: bytes) -> list[Any]:
+    """Decode documents that follow each other without a line break, as Firehose writes them."""
+    try:
+        return [msgspec.json.decode(text)]
+    except msgspec.DecodeError:
+        decoded, documents, at = text.decode(), list[Any](), 0
+        try:
+            while (at := _skip_space(decoded, at)) < len(decoded):
+                document, at = _json_decoder.raw_decode(decoded, at)
+                documents.append(document)
+        except json.JSONDecodeError:
+            documents.clear()
+        if not documents:
+            raise
+        return documents
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
 def _messages(document: Any) -> Iterator[bytes]:
     """Yield the audit events inside a document of CloudWatch, encoded."""
     if isinstance(document, list):
-        for entry in document:
+        for entry in _join_fields(document):
             yield from _messages(entry)
     elif isinstance(document, dict):
-        message = document.get("message", document.get("@message"))
+        message = document.get("message", document.get(_MESSAGE))
         if isinstance(message, str):
             yield message.encode()
+        elif isinstance(message, dict):
+            yield msgspec.json.encode(message)
         elif "auditID" in document:
             yield msgspec.json.encode(document)
         elif "items" in document:
@@ -148,3 +177,10 @@ def _messages(document: Any) -> Iterator[bytes]:
         else:
             entries = next((document[key] for key in _LISTS if key in document), None)
             yield from _messages(entries) if entries is not None else (msgspec.json.encode(document),)
+
+
+def _join_fields(entries: list[Any]) -> list[Any]:
+    """Return a row of `aws logs get-query-results`, a list of fields and values, as one object."""
+    if entries and all(isinstance(entry, dict) and "field" in entry for entry in entries):
+        return [{entry["field"]: entry.get("value") for entry in entries}]
+    return entries

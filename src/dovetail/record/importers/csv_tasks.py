@@ -92,7 +92,7 @@ def read_tasks(file: Iterable[str], name: str, columns: TaskColumns) -> Imported
     reader = csv.reader(file)
     header = list(columns.header) or next(reader, [])
     if not header:
-        raise InvalidInputError([ValidationError(name, 0, "", "the file is empty")])
+        raise InvalidInputError([ValidationError(name, 0, "", "is empty")])
     positions = _find_columns(header, columns, name)
     tasks = ImportedTasks()
     shapes: dict[_Shape, int] = {}
@@ -113,7 +113,7 @@ def read_tasks(file: Iterable[str], name: str, columns: TaskColumns) -> Imported
     if errors:
         raise InvalidInputError(errors)
     if not tasks.starts:
-        raise InvalidInputError([ValidationError(name, 0, "", "no row has a task that ran")])
+        raise InvalidInputError([ValidationError(name, 0, "", "has no row with a task that ran")])
     return tasks
 
 

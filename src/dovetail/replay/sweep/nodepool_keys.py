@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodepools import decode_nodepool
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy
 from dovetail.trace.model import Object
@@ -170,6 +172,31 @@ NODEPOOL_KEYS: Final[Mapping[str, NodePoolKey]] = {
         in_template=True,
     ),
 }
+
+
+_NODEPOOL: Final[Object] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "any"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "any"},
+                "requirements": [],
+            }
+        }
+    },
+}
+
+
+def check_value(key: str, text: str) -> str:
+    """Return what is wrong about a value, by its form or by the rules of the API; empty: nothing."""
+    problem = NODEPOOL_KEYS[key].check(text)
+    if problem:
+        return problem
+    context = DecodeContext()
+    decode_nodepool(Field(NODEPOOL_KEYS[key].change(_NODEPOOL, text), context))
+    return next((message for _, message in context.errors), "")
 
 
 class PoolChanges(msgspec.Struct, frozen=True):

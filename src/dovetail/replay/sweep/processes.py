@@ -1,7 +1,9 @@
 """Points of a sweep on local cores, each worker a process of its own."""
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -106,6 +108,7 @@ def _give_up(point: Point) -> DovetailError:
 def _work(connection: Connection, shared: SweepInput) -> None:
     """Replay points until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent ends its workers.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     reduce_collections()
     worker = Worker(shared)
     while True:
@@ -114,3 +117,11 @@ def _work(connection: Connection, shared: SweepInput) -> None:
         except (EOFError, ConnectionError):
             return
         connection.send(worker.run(point))
+
+
+def _end_with_parent() -> None:
+    """End this process with its parent: a killed one cannot end its workers."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail import __version__
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
+from dovetail.policies.load import hash_plugin
 from dovetail.replay.play import ReplayOptions
 from dovetail.replay.sweep.worker import Outcome, Point
 
@@ -40,8 +41,9 @@ def hash_sweep(trace: Path, options: ReplayOptions, files: Iterable[str | None])
 
 
 def hash_point(shared: str, point: Point) -> str:
-    """Return the key of a point: equal for equal replays."""
-    return _hash(msgspec.json.encode([shared, point.settings, point.pools, point.policy], order="sorted"))
+    """Return the key of a point: equal for equal replays. A plug-in counts with its code."""
+    policy = (point.policy, hash_plugin(point.policy))
+    return _hash(msgspec.json.encode([shared, point.settings, point.pools, policy], order="sorted"))
 
 
 def _hash_file(file: str | None) -> str:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import msgspec
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.disruption.policy import DEFAULT_POLICY
 from dovetail.errors import DovetailError
+from dovetail.host.gc import release_memory
 from dovetail.model.settings import ControllerSettings
 from dovetail.policies.process import open_policy
 from dovetail.replay.play import ReplayOptions, replay_trace
@@ -57,6 +59,13 @@ class Worker:
 
     def run(self, point: Point) -> Outcome | str:
         """Return the outcome, or the error of settings that cannot be replayed."""
+        try:
+            return self._replay(point)
+        finally:
+            # A simulated cluster has cycles: without this, several of them fill the memory.
+            release_memory()
+
+    def _replay(self, point: Point) -> Outcome | str:
         change_pool = point.pools if point.pools.values else None
         trace, manifests = self._trace, self._options.manifests
         if (share := point.pools.spot_share) is not None:
@@ -76,8 +85,8 @@ class Worker:
             return str(error)
         if replay.policy_failures:
             return (
-                f"policy {point.policy!r} failed {replay.policy_failures} time(s), and the built-in policy "
-                f"chose then; see dovetail replay --policy {point.policy}"
+                f"policy {point.policy!r} failed {pluralize(replay.policy_failures, 'time')}, and the "
+                f"built-in policy chose then; first failure: {replay.policy_error}"
             )
         return summarize(replay)
 

@@ -1,0 +1,95 @@
+"""Anonymised objects: no name of the user is left, and what matched still matches."""
+
+from typing import Any
+
+import msgspec
+
+from dovetail.ports import api_resources as kinds
+from dovetail.record.anonymise import KeyedNames
+from dovetail.record.demand import Demand
+from tests.record.objects import START, pod
+
+
+def anonymised(*objects: tuple[Any, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return recorded objects under other names, in the order in which they were given."""
+    events: list[Any] = []
+    demand = Demand(events.append, now=lambda: START, rename=KeyedNames(b"k" * 40).rename)
+    kept = []
+    for resource, obj in objects:
+        demand.apply(resource, obj)
+        events.clear()
+        demand.begin(START)
+        kept.append(next(event.object for event in reversed(events) if event.object["kind"] == resource.kind))
+    return kept
+
+
+def test_annotations_of_controllers_name_no_pods_and_no_cluster() -> None:
+    annotations = {
+        "dovetail.sh/assigned-pods": "batch/checkout-1/uid-1,batch/checkout-2/uid-2",
+        "karpenter.k8s.aws/instance-profile-name": "prod_123",
+        "karpenter.sh/nodepool-hash-version": "v4",
+        "karpenter.sh/do-not-disrupt": "30m",
+    }
+    claim = {"metadata": {"name": "default-x7k2p", "annotations": annotations}, "spec": {}}
+    node_class = {"metadata": {"name": "default"}, "spec": {}, "status": {"instanceProfile": "prod_123"}}
+
+    of_pod, of_claim, of_class = anonymised(
+        (kinds.PODS, pod("checkout-1")), (kinds.NODE_CLAIMS, claim), (kinds.EC2_NODE_CLASSES, node_class)
+    )
+
+    changed = of_claim["metadata"]["annotations"]
+    first, _ = changed["dovetail.sh/assigned-pods"].split(",")
+    assert first == f"{of_pod['metadata']['namespace']}/{of_pod['metadata']['name']}/uid-1"
+    assert changed["karpenter.k8s.aws/instance-profile-name"] == of_class["status"]["instanceProfile"]
+    assert changed["karpenter.sh/nodepool-hash-version"] == "v4"
+    assert changed["karpenter.sh/do-not-disrupt"] == "30m"
+    text = msgspec.json.encode([of_pod, of_claim, of_class]).decode()
+    assert not [word for word in ("batch/", "checkout", "prod") if word in text.replace("uid-checkout", "")]
+
+
+def test_keys_of_labels_and_taints_do_not_name_the_company_and_still_match() -> None:
+    key = "scheduling.example.com/dedicated"
+    template = {
+        "metadata": {"labels": {key: "batch"}},
+        "spec": {"taints": [{"key": key, "value": "batch", "effect": "NoSchedule"}]},
+    }
+    pool = {"metadata": {"name": "batch"}, "spec": {"template": template}}
+    spec = {
+        "containers": [{"name": "main"}],
+        "nodeSelector": {key: "batch", "kubernetes.io/arch": "arm64"},
+        "tolerations": [{"key": key, "value": "batch"}],
+        "topologySpreadConstraints": [
+            {"topologyKey": key, "matchLabelKeys": [key], "whenUnsatisfiable": "DoNotSchedule"}
+        ],
+    }
+
+    of_pool, of_pod = anonymised((kinds.NODE_POOLS, pool), (kinds.PODS, {**pod("a"), "spec": spec}))
+
+    renamed = of_pool["spec"]["template"]
+    ((changed, value),) = renamed["metadata"]["labels"].items()
+    assert "example" not in msgspec.json.encode([of_pool, of_pod]).decode()
+    assert renamed["spec"]["taints"] == [{"key": changed, "value": value, "effect": "NoSchedule"}]
+    assert of_pod["spec"]["nodeSelector"] == {changed: value, "kubernetes.io/arch": "arm64"}
+    assert of_pod["spec"]["tolerations"] == [{"key": changed, "value": value}]
+    spread = of_pod["spec"]["topologySpreadConstraints"][0]
+    assert (spread["topologyKey"], spread["matchLabelKeys"]) == (changed, [changed])
+
+
+def test_a_csi_node_and_a_pod_of_a_daemonset_have_the_new_name_of_their_node() -> None:
+    name = "ip-10-0-0-7.ec2.internal"
+    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [fields]}}
+    spec = {"containers": [{"name": "main"}], "affinity": {"nodeAffinity": required}}
+    drivers = [{"name": "ebs.csi.aws.com", "nodeID": "i-0123456789abcdef0", "allocatable": {"count": 25}}]
+
+    csi_node, of_pod, node = anonymised(
+        (kinds.CSI_NODES, {"metadata": {"name": name}, "spec": {"drivers": drivers}}),
+        (kinds.PODS, {**pod("a"), "spec": spec}),
+        (kinds.NODES, {"metadata": {"name": name}, "spec": {}, "status": {}}),
+    )
+
+    renamed = node["metadata"]["name"]
+    assert csi_node["metadata"]["name"] == renamed
+    assert csi_node["spec"]["drivers"] == [{"name": "ebs.csi.aws.com", "allocatable": {"count": 25}}]
+    terms = of_pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert terms["nodeSelectorTerms"][0]["matchFields"][0]["values"] == [renamed]
