@@ -90,7 +90,7 @@ class SimulatedCluster:
         """Build and start the cluster; ``kube`` builds each operator's API client.
 
         With ``fork`` it begins as a copy of a recorded cluster. Without ``keep_events``, Events
-        of the operator and the scheduler are not stored: only ``kubectl`` and the view read them.
+        of the operator and the control plane are not stored: only ``kubectl`` and the view read them.
         """
         self._kube = kube
         self._catalog = catalog
@@ -125,7 +125,11 @@ class SimulatedCluster:
                 discounts, region=region.name, types=self._list_instance_types(region.name)
             )
         start_controller_manager(
-            self.api, self.clock, instance_exists=self._instance_exists, heartbeats=self.kubelets.heartbeats
+            self.api,
+            self.clock,
+            instance_exists=self._instance_exists,
+            heartbeats=self.kubelets.heartbeats,
+            keep_events=keep_events,
         )
         KubeScheduler(self.api, self.clock, keep_events=keep_events)
         PersistentVolumeBinder(self.api, self.clock)

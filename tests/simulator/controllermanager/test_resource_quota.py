@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dovetail.ports.api_resources import DEPLOYMENTS, PODS, RESOURCE_QUOTAS
+from dovetail.ports.api_resources import DEPLOYMENTS, EVENTS, PODS, RESOURCE_QUOTAS
 from dovetail.simulator.apiserver.options import DeleteOptions
 from tests.support.simulator.api_server import a_pod
 from tests.support.simulator.controller_manager import WorkloadCluster, a_workload, set_pod
@@ -66,3 +66,16 @@ def test_names_that_are_not_enforced_have_no_usage() -> None:
     cluster.wait(5)
 
     assert used(cluster) == {"pods": "1"}
+
+
+def test_a_pod_that_the_quota_refuses_is_an_event_of_its_replicaset() -> None:
+    cluster = limited(pods="1")
+
+    cluster.create(DEPLOYMENTS, a_workload(replicas=2))
+    cluster.wait(2)
+
+    event = next(event for event in cluster.list(EVENTS).items if event["reason"] == "FailedCreate")
+    assert event["type"] == "Warning"
+    assert event["involvedObject"]["kind"] == "ReplicaSet"
+    assert event["message"].startswith("Error creating: pods ")
+    assert "exceeded quota: team" in event["message"]

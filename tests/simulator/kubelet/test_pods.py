@@ -284,6 +284,17 @@ def test_a_pod_of_a_job_succeeds_after_half_a_minute() -> None:
     assert get_field(container, "state", "terminated", "exitCode") == 0
 
 
+def test_a_pod_that_helm_test_waits_for_succeeds_after_half_a_minute() -> None:
+    cluster = a_ready_node()
+    pod = a_pod("web-test-connection", restartPolicy="Never")
+    pod["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+    cluster.run(pod, INSTANCE)
+
+    cluster.wait(33)
+
+    assert phase(cluster, "web-test-connection") == "Succeeded"
+
+
 def test_annotations_set_run_time_and_exit_code() -> None:
     cluster = a_ready_node()
     pod = a_pod("work", restartPolicy="Never")

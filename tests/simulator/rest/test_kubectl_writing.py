@@ -152,8 +152,14 @@ def test_a_misspelt_field_is_refused_by_name(kubectl: Kubectl) -> None:
     deployment = kubectl.run("apply", "-f", "-", stdin=INFLATE.replace("replicas", "replcias"))
     pool = kubectl.run("apply", "-f", "-", stdin=POOL.replace("weight", "wieght"))
 
-    assert 'unknown field "spec.replcias"' in deployment.stderr
-    assert 'unknown field "spec.wieght"' in pool.stderr
+    for kind, field, result in (
+        ("Deployment", "spec.replcias", deployment),
+        ("NodePool", "spec.wieght", pool),
+    ):
+        message = (
+            f'{kind} in version "v1" cannot be handled as a {kind}: strict decoding error: unknown field'
+        )
+        assert f'{message} "{field}"' in result.stderr
 
 
 def test_a_misspelt_field_is_dropped_without_validation(cluster: Cluster, kubectl: Kubectl) -> None:

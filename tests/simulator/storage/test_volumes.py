@@ -146,6 +146,19 @@ def test_immediate_binding_does_not_wait_for_a_pod() -> None:
     assert cluster.node_of("hasty") == f"n-{zone_of(cluster.volume_of('data'))}"
 
 
+@pytest.mark.parametrize("provisioner", [DRIVER, "kubernetes.io/aws-ebs"])
+def test_a_provisioned_volume_names_the_provisioner_of_its_class(provisioner: str) -> None:
+    cluster = Stored()
+    cluster.create(STORAGE_CLASSES, a_class(mode="Immediate", provisioner=provisioner))
+    cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
+
+    cluster.wait(60)
+
+    volume = cluster.volume_of("data")
+    assert volume["metadata"]["annotations"] == {"pv.kubernetes.io/provisioned-by": provisioner}
+    assert volume["spec"]["csi"]["driver"] == DRIVER
+
+
 def test_a_claim_without_a_storage_class_gets_the_default_one() -> None:
     cluster = Stored()
     default = {"storageclass.kubernetes.io/is-default-class": "true"}

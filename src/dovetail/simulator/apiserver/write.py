@@ -168,7 +168,9 @@ class Writer:
         if new == old:
             return old
         self._validate_update(resource, old, new)
-        if options.field_manager or old["metadata"].get("managedFields"):
+        # A status is never applied: what simulated components write there needs no owner.
+        is_tracked = bool(old["metadata"].get("managedFields")) and subresource != "status"
+        if options.field_manager or is_tracked:
             manager = FieldManager(
                 options.field_manager or "unknown", "Update", subresource or manager_subresource
             )

@@ -15,6 +15,7 @@ from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.apiserver.storage.store import ObjectKey, object_key
 from dovetail.simulator.apiserver.timestamps import format_timestamp
 from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.component_events import ComponentEvents
 from dovetail.simulator.controllermanager.pods.pod_index import PodIndex
 
 
@@ -37,6 +38,12 @@ class ManagerContext:
     instance_exists: Callable[[str], bool | None] | None = None
     """Return True if the instance with a provider ID exists; None if unknown."""
     heartbeats: LeaseHeartbeats | None = None
+    keep_events: bool = True
+    """False: nothing reads the Events of controllers, so they record none."""
+
+    def events_of(self, component: str) -> ComponentEvents:
+        """Return the recorder of a controller's Events."""
+        return ComponentEvents(self.api, self.clock, component, keep_events=self.keep_events)
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -49,13 +49,14 @@ def start_controller_manager(
     *,
     instance_exists: Callable[[str], bool | None] | None = None,
     heartbeats: LeaseHeartbeats | None = None,
+    keep_events: bool = True,
 ) -> None:
     """Start all controllers.
 
     ``instance_exists`` looks up an instance by provider ID (None: unknown). Without it no
     node is deleted because its instance is gone. Nodes without ``heartbeats`` are checked by
-    reading their Leases.
+    reading their Leases. Without ``keep_events``, controllers record no Events.
     """
-    context = ManagerContext(api, clock, PodIndex(api, clock), instance_exists, heartbeats)
+    context = ManagerContext(api, clock, PodIndex(api, clock), instance_exists, heartbeats, keep_events)
     for controller in _CONTROLLERS:
         controller(context)

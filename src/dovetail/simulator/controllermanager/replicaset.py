@@ -39,6 +39,7 @@ class ReplicaSetController(WorkloadController):
     resource = REPLICA_SETS
 
     def _start_watch(self) -> None:
+        self._events = self._context.events_of("replicaset-controller")
         self._replica_sets = OwnedIndex(
             self._context, REPLICA_SETS, lambda event, _: self._handle_event(event)
         )
@@ -76,6 +77,8 @@ class ReplicaSetController(WorkloadController):
             # The message has the name of the pod, so the status differs after every attempt.
             self._failure_delay.start(object_key(replica_set))
             self._queue.add(object_key(replica_set), after=_RETRY_DELAY)
+            message = f"Error creating: {error.message}"
+            self._events.record(REPLICA_SETS, replica_set, "FailedCreate", message, is_warning=True)
             return error.message
         return ""
 

@@ -24,8 +24,10 @@ EXIT_CODE: Final = "dovetail.sh/exit-code"
 """Exit code of the containers; anything but 0 is a failure."""
 STOP_SECONDS: Final = "dovetail.sh/stop-seconds"
 
-_JOB_DURATION: Final = 30.0
-"""Seconds that a pod of a Job runs, without the annotation."""
+_HELM_HOOK: Final = "helm.sh/hook"
+"""Annotation of pods whose end ``helm install`` or ``helm test`` waits for."""
+_TASK_DURATION: Final = 30.0
+"""Seconds that a pod of a Job or of a Helm hook runs, without the annotation."""
 _TERMINAL: Final = ("Succeeded", "Failed")
 _INITIAL_BACKOFF: Final = timedelta(seconds=10)
 _MAX_BACKOFF: Final = timedelta(minutes=5)
@@ -182,9 +184,7 @@ class PodWorkers:
         """Schedule the end of containers that run to completion."""
         if pod["spec"].get("restartPolicy") == "Always":
             return
-        owners = pod["metadata"].get("ownerReferences") or ()
-        default = _JOB_DURATION if any(owner["kind"] == "Job" for owner in owners) else None
-        seconds = _annotation_number(pod, RUN_SECONDS, default)
+        seconds = _annotation_number(pod, RUN_SECONDS, _TASK_DURATION if _is_task(pod) else None)
         if seconds is not None:
             self._schedule(worker, timedelta(seconds=seconds), partial(self._complete, kubelet, worker))
 
@@ -257,6 +257,13 @@ class PodWorkers:
         if worker.next_step is not None:
             worker.next_step.cancel()
         worker.next_step = self._clock.call_later(wait, step)
+
+
+def _is_task(pod: Object) -> bool:
+    """Return True if a controller or Helm waits for the end of a pod."""
+    meta = pod["metadata"]
+    owners = meta.get("ownerReferences") or ()
+    return any(owner["kind"] == "Job" for owner in owners) or _HELM_HOOK in (meta.get("annotations") or {})
 
 
 def _annotation_number(pod: Object, annotation: str, default: float | None) -> float | None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from email.utils import format_datetime
 from hmac import compare_digest
 from typing import Final, cast
 
@@ -35,8 +36,8 @@ class Server:
     """Serves an ``ApiServer`` to kubectl and client libraries.
 
     All requests are handled on the thread of the event loop that ``start`` runs on.
-    ``on_write`` is called after every write; ``now`` is the clock of printed ages;
-    ``logs`` is the source of pod logs.
+    ``on_write`` is called after every write; ``now`` is the clock of printed ages and
+    of the Date header, which must be in UTC; ``logs`` is the source of pod logs.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Server:
         self._bearer = f"Bearer {token}".encode()
         self._certificate = create_certificate(_LOOPBACK)
         self._router = Router(api, now=now, on_write=on_write, logs=logs)
+        self._now = now
         self._limits = limits
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None
@@ -67,6 +69,7 @@ class Server:
         """Listen on 127.0.0.1 and return the port; 0 selects a free one."""
         app = web.Application(client_max_size=_MAX_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
+        app.on_response_prepare.append(self._set_headers)
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -102,6 +105,13 @@ class Server:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         with cast(Listener, self._listener).track_request(request):
             return await self._respond(request)
+
+    async def _set_headers(self, _: web.Request, response: web.StreamResponse) -> None:
+        # Clients compute ages with it: virtual time may be ahead of their clock.
+        response.headers["Date"] = format_datetime(self._now(), usegmt=True)
+        # As kube-apiserver: the HTTP cache of client-go reuses a response with a date in the future,
+        # and helm does not discover the kinds of CustomResourceDefinitions that it has created.
+        response.headers["Cache-Control"] = "no-cache, private"
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         if request.path.rstrip("/") in _HEALTH_PATHS:

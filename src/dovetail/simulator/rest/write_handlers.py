@@ -184,7 +184,7 @@ def _validate_fields(
     schema = custom.schema if custom is not None else None
     decoded = decode_fields(info.resource, obj, kind=kind, schema=schema)
     validation = decode_field_validation(request.query)
-    return decoded.object, validation.warnings(kind, decoded.unknown_fields)
+    return decoded.object, validation.warnings(kind, info.resource.version, decoded.unknown_fields)
 
 
 def _write_options(request: web.Request) -> WriteOptions:

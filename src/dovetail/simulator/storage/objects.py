@@ -12,6 +12,8 @@ Key = tuple[str, str]
 """Namespace and name of a claim."""
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+"""Its value is the provisioner of the storage class, also of an in-tree one that a CSI driver serves."""
 _DEFAULT_SIZE: Final = "1Gi"
 
 
@@ -58,7 +60,8 @@ def encode_volume(claim: Object, *, driver: str, zone: str, storage_class: Objec
         in_zone = {"key": ZONE, "operator": "In", "values": [zone]}
         terms = {"nodeSelectorTerms": [{"matchExpressions": [in_zone]}]}
         volume["nodeAffinity"] = {"required": terms}
-    return {"metadata": {"name": f"pvc-{meta['uid']}"}, "spec": volume}
+    annotations = {PROVISIONED_BY: storage_class["provisioner"]}
+    return {"metadata": {"name": f"pvc-{meta['uid']}", "annotations": annotations}, "spec": volume}
 
 
 def encode_claim_reference(claim: Object) -> dict[str, str]:

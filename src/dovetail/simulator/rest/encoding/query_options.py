@@ -31,12 +31,13 @@ class FieldValidation(StrEnum):
     WARN = "Warn"
     IGNORE = "Ignore"
 
-    def warnings(self, kind: str, unknown_fields: list[str]) -> list[str]:
+    def warnings(self, kind: str, version: str, unknown_fields: list[str]) -> list[str]:
         """Return the warnings for unknown fields; BadRequest if validation is strict."""
         warnings = [f'unknown field "{field}"' for field in unknown_fields]
         if warnings and self is FieldValidation.STRICT:
             raise BadRequest(
-                f"{kind} cannot be handled as a {kind}: strict decoding error: {', '.join(warnings)}"
+                f'{kind} in version "{version}" cannot be handled as a {kind}: '
+                f"strict decoding error: {', '.join(warnings)}"
             )
         return warnings if self is FieldValidation.WARN else []
 
