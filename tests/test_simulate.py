@@ -69,7 +69,7 @@ def test_a_missing_node_class_is_replaced_by_defaults_and_noted() -> None:
     result = cluster_snapshot(Inputs(nodepools=pools), catalog=CATALOG, prices=PRICES)
 
     assert result.notes == (
-        "EC2NodeClass gone of NodePool general, batch is not given; used AL2023 defaults and every zone",
+        "EC2NodeClass gone of NodePools general, batch is not given; used AL2023 defaults and every zone",
     )
     assert available_zones(result.snapshot.instance_types["batch"]) == {
         *("us-east-1a", "us-east-1b", "us-east-1c")

@@ -385,8 +385,8 @@ def _get_node_classes(
             missing.setdefault(name, []).append(pool.name)
         by_pool[pool.name] = known.get(name) or EC2NodeClass(name=name)
     return by_pool, [
-        f"EC2NodeClass {name} of NodePool {', '.join(users)} is not given; "
-        "used AL2023 defaults and every zone"
+        f"EC2NodeClass {name} of {'NodePool' if len(users) == 1 else 'NodePools'} {', '.join(users)} "
+        "is not given; used AL2023 defaults and every zone"
         for name, users in missing.items()
     ]
 

@@ -31,7 +31,7 @@ from tests.support.fuzz.corpus import ROOT, cluster_objects, written_objects
 from tests.support.fuzz.mutations import locations, mutated, replaced
 
 FEW = settings(max_examples=40, suppress_health_check=list(HealthCheck))
-MANY = settings(max_examples=4_000, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=1_500, suppress_health_check=list(HealthCheck))
 """Of the slow tests."""
 COPIES = 2_000
 """Entries of a list or map in the smaller of two objects; the larger has eight times as many."""

@@ -41,7 +41,7 @@ from tests.support.fuzz.mutations import mutated
 from tests.trace.test_trace_file import EVENTS, HEADER
 
 FEW = settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
-MANY = settings(max_examples=4_000, suppress_health_check=list(HealthCheck), deadline=None)
+MANY = settings(max_examples=1_500, suppress_health_check=list(HealthCheck), deadline=None)
 """Of the slow tests."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Read = Callable[[bytes], object]

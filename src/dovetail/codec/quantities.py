@@ -36,7 +36,7 @@ def decode_crd_resources(field: Field) -> Resources:
 
 
 def decode_pod_resources(field: Field) -> Resources:
-    """Decode a resource list of a container; implausible amounts are errors."""
+    """Decode a resource list of a container; implausible amounts get a note, as the API server takes them."""
     context = field.context
     return _decode_resources(field, check_plausible=context.strict and not context.api_rules_only)
 
@@ -68,26 +68,24 @@ def _decode_amount(name: str, field: Field, *, check_plausible: bool) -> int | N
     if amount < 0:
         field.add_error(f"{value!r} is negative; an amount is zero or more")
         return None
-    if check_plausible and not _is_plausible(name, amount, field):
-        return None
+    problem = _find_typo(name, amount, str(value)) if check_plausible else None
+    if problem is not None:
+        field.context.add_note(field.path, problem)
     return amount
 
 
-def _is_plausible(name: str, amount: int, field: Field) -> bool:
-    spelt = str(field.value)
+def _find_typo(name: str, amount: int, spelt: str) -> str | None:
+    """Return a description of an amount that is probably mistyped."""
     if name == CPU and amount > MAX_CORES * 1000:
         guess = f"; did you mean '{spelt[:-1]}m'?" if spelt.endswith("M") else ""
-        field.add_error(f"{spelt!r} is {amount // 1000:,} CPUs, more than any instance type has{guess}")
-        return False
+        return f"{spelt!r} is {amount // 1000:,} CPUs, more than any instance type has{guess}"
     if name in (MEMORY, EPHEMERAL_STORAGE):
         if amount > MAX_BYTES:
-            field.add_error(f"{spelt!r} is more {name} than any instance type has")
-            return False
+            return f"{spelt!r} is more {name} than any instance type has"
         if 0 < amount < MIN_BYTES:
             number = spelt.rstrip("m")
-            field.add_error(f"{spelt!r} is {_format_bytes(amount)}; did you mean '{number}Mi'?")
-            return False
-    return True
+            return f"{spelt!r} is {_format_bytes(amount)}; did you mean '{number}Mi'?"
+    return None
 
 
 def _format_bytes(amount: int) -> str:

@@ -97,6 +97,14 @@ WELL_KNOWN = CORE_WELL_KNOWN | {
 }
 """Well-known labels: pods may select them although no NodePool defines them."""
 
+REMOVED_LABELS = {
+    f"{AWS_DOMAIN}/instance-pods": "was removed in v1beta1; remove it, or select a size with "
+    f"{AWS_DOMAIN}/instance-cpu"
+}
+"""Labels of earlier versions of Karpenter, and what to do instead."""
+RENAMED_LABELS = {"karpenter.sh/provisioner-name": NODEPOOL}
+"""Labels of earlier versions of Karpenter that pods select → today's."""
+
 _RESTRICTED_DOMAIN = "karpenter.sh"
 
 
@@ -114,12 +122,19 @@ def is_restricted(key: str) -> bool:
     return key == HOSTNAME or in_domain
 
 
+def is_rejected_in_template(key: str) -> bool:
+    """Return True if no NodePool may define a custom label of this key."""
+    return is_restricted(key) or key.startswith(f"{AWS_DOMAIN}/")
+
+
 def suggest_key(key: str) -> str | None:
     """Return the well-known key that is most similar to ``key``, or None.
 
-    A key with the same name in another domain comes first, then a similar
-    spelling, then a key with the same ending.
+    The new name of a renamed key comes first, then a key with the same name in
+    another domain, a similar spelling, and a key with the same ending.
     """
+    if key in RENAMED_LABELS:
+        return RENAMED_LABELS[key]
     name = key.rpartition("/")[2]
     known_keys = sorted(WELL_KNOWN | set(NORMALIZED_LABELS))
     same_name = [label for label in known_keys if label.rpartition("/")[2] == name]

@@ -25,6 +25,14 @@ metadata: {name: web, namespace: shop}
 spec: {scaleTargetRef: {name: web}, maxReplicaCount: 7, triggers: [{type: cron}]}
 """
 ROLLOUT = WEB.replace("apps/v1", "argoproj.io/v1alpha1").replace("kind: Deployment", "kind: Rollout")
+REFERRING_ROLLOUT = """
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: canary, namespace: shop}
+spec:
+  replicas: 2
+  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+"""
 JOB = """
 apiVersion: batch/v1
 kind: Job
@@ -64,6 +72,24 @@ def test_replicas_below_the_minimum_are_planned_as_the_minimum(tmp_path: Path) -
 
 def test_a_rollout_has_pods_like_a_deployment(tmp_path: Path) -> None:
     assert planned_pods(tmp_path, ROLLOUT) == 3
+
+
+def test_a_rollout_of_a_deployment_has_pods_of_its_template(tmp_path: Path) -> None:
+    idle = WEB.replace("replicas: 3", "replicas: 0")
+    rollout = REFERRING_ROLLOUT.replace("replicas: 2", "replicas: 4")
+
+    result = simulate(tmp_path, idle, rollout, POOL)
+
+    assert result.exit_code == 0, result.output
+    assert "canary × 4" in result.stdout
+    assert "2.0/" in result.stdout, "four pods request 500m of CPU each"
+
+
+def test_a_rollout_whose_deployment_is_missing_is_named(tmp_path: Path) -> None:
+    result = simulate(tmp_path, REFERRING_ROLLOUT, POOL)
+
+    assert result.exit_code == 0, result.output
+    assert "Rollouts whose workloadRef is not given: shop/canary (Deployment web)" in result.stdout
 
 
 def test_an_autoscaler_without_its_target_is_named(tmp_path: Path) -> None:
@@ -132,9 +158,9 @@ def test_the_nodepool_that_is_suggested_for_special_pods_has_nodes_for_them(
         """)
 
     refused = simulate(tmp_path, pod, POOL)
-    _, _, rest = refused.stdout.partition(f"A NodePool for {name} that would have nodes for them:\n")
+    _, _, rest = refused.stdout.partition(f"A NodePool to add for {name}:\n")
     assert "&id" not in rest, "YAML anchors are hard to read and to edit"
-    suggestion = dedent(rest.partition("\n\n")[0])
+    suggestion = rest.partition("\n\n")[0]  # pasted as it is printed
     planned = simulate(tmp_path, pod, POOL, suggestion, args=("-o", "json"))
 
     assert refused.exit_code == 2
@@ -142,3 +168,71 @@ def test_the_nodepool_that_is_suggested_for_special_pods_has_nodes_for_them(
     assert planned.exit_code == 0, planned.output
     (node,) = json.loads(planned.stdout)["nodes"]
     assert node["nodepool"] in ("gpu", "neuron", "windows")
+
+
+def gpu_pod(name: str, resource: str, *fields: str) -> str:
+    spec = "".join(f"  {field}\n" for field in fields)
+    head = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n{spec}"
+    return f"{head}  containers: [{{name: main, image: app, resources: {{limits: {{{resource}: 1}}}}}}]\n"
+
+
+def test_the_suggested_nodepools_are_for_all_pods_with_the_same_accelerator(tmp_path: Path) -> None:
+    pods = [
+        gpu_pod("tolerant", "nvidia.com/gpu", "tolerations: [{key: nvidia.com/gpu, operator: Exists}]"),
+        gpu_pod("spot", "nvidia.com/gpu", "nodeSelector: {karpenter.sh/capacity-type: spot}"),
+        gpu_pod("radeon", "amd.com/gpu"),
+    ]
+
+    refused = simulate(tmp_path, *pods, POOL)
+    _, *sections = refused.stdout.split("A NodePool to add for ")
+    suggestions = [section.partition("\n")[2].partition("\n\n")[0] for section in sections]
+    planned = simulate(tmp_path, *pods, POOL, *suggestions, args=("-o", "json"))
+
+    assert len(suggestions) == 2
+    assert planned.exit_code == 0, planned.output
+    assert {node["nodepool"] for node in json.loads(planned.stdout)["nodes"]} == {"gpu", "gpu-amd"}
+
+
+WINDOWS_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: win}
+spec:
+  nodeSelector: {kubernetes.io/os: windows, tier: back}
+  containers: [{name: main, image: app}]
+"""
+
+
+def test_the_suggested_nodepools_have_the_labels_that_special_pods_select(tmp_path: Path) -> None:
+    avoid = "matchExpressions: [{key: legacy, operator: DoesNotExist}]"
+    affinity = f"requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{{{avoid}}}]}}"
+    pods = [
+        gpu_pod(
+            "train",
+            "nvidia.com/gpu",
+            "nodeSelector: {team: ml}",
+            f"affinity: {{nodeAffinity: {{{affinity}}}}}",
+        ),
+        gpu_pod("serve", "nvidia.com/gpu", "nodeSelector: {team: web}"),
+        WINDOWS_POD,
+    ]
+
+    refused = simulate(tmp_path, *pods, POOL)
+    _, *sections = refused.stdout.split("A NodePool to add for ")
+    suggestions = [section.partition("\n")[2].partition("\n\n")[0] for section in sections]
+    planned = simulate(tmp_path, *pods, POOL, *suggestions, args=("-o", "json"))
+
+    assert "even with a matching label: this NodePool allows no type with nvidia.com/gpu" in refused.stdout
+    assert len(suggestions) == 2
+    assert planned.exit_code == 0, planned.output
+    assert {node["nodepool"] for node in json.loads(planned.stdout)["nodes"]} == {"gpu", "windows"}
+
+
+def test_a_nodepool_with_gpus_that_lacks_only_a_label_is_not_suggested_again(tmp_path: Path) -> None:
+    pool = POOL.replace("[m5]", "[g5]")
+
+    refused = simulate(tmp_path, gpu_pod("train", "nvidia.com/gpu", "nodeSelector: {team: ml}"), pool)
+
+    assert "would match if spec.template.metadata.labels of this NodePool had {team: ml}" in refused.stdout
+    assert "even with a matching label" not in refused.stdout
+    assert "A NodePool to add" not in refused.stdout

@@ -104,10 +104,10 @@ def test_errors_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["-f", "nowhere.yaml"], "nowhere.yaml file not found"),
+        (["-f", "nowhere.yaml"], "nowhere.yaml does not exist"),
         (["--region", "us-esat-1"], "did you mean 'us-east-1'?"),
         (["--zones", "us-east-1"], "is not a zone of us-east-1"),
-        (["--prices", "nowhere.csv"], "nowhere.csv file not found"),
+        (["--prices", "nowhere.csv"], "nowhere.csv does not exist"),
         (["-o", "xml"], "'xml' is not one of"),
         (["--nonsense"], "No such option"),
     ],
@@ -141,7 +141,7 @@ def test_errors_of_manifests_dumps_and_prices_are_reported_together(tmp_path: Pa
     assert result.exit_code == 1
     assert "prices.csv:1 zone_id: column missing" in result.stderr
     assert "0.yaml:5 spec.replicas: is -3, but must be at least 0" in result.stderr
-    assert f"{missing} file not found" in result.stderr
+    assert f"{missing} does not exist" in result.stderr
 
 
 EXPRESSIONS = """

@@ -139,8 +139,8 @@ def test_a_very_long_field_is_rejected_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", f"book.csv empty; the first line must be {HEADER}"),
-        (b"\n# nothing\n", f"book.csv empty; the first line must be {HEADER}"),
+        (b"", f"book.csv is empty; the first line must be {HEADER}"),
+        (b"\n# nothing\n", f"book.csv is empty; the first line must be {HEADER}"),
         (HEADER.encode(), "book.csv:1 no prices below the header"),
         (HEADER.encode() + b"\nm5.\xff", "book.csv:2 not UTF-8 text; save it as CSV in UTF-8"),
     ],

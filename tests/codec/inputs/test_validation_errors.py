@@ -179,12 +179,7 @@ def test_an_invalid_nodepool_field_is_reported(old: str, new: str, message: str)
     ("resources", "message"),
     [
         ("{requests: {cpu: -1}}", "-1 is negative; an amount is zero or more"),
-        ("{requests: {cpu: 100M}}", "did you mean '100m'?"),
-        ("{requests: {cpu: 1e9}}", "more than any instance type has"),
         ("{requests: {memory: 100MB}}", "'100MB' is not a quantity; did you mean '100Mi'?"),
-        ("{requests: {memory: 512m}}", "did you mean '512Mi'?"),
-        ("{requests: {memory: 512}}", "'512' is 512 bytes; did you mean '512Mi'?"),
-        ("{requests: {memory: 5Pi}}", "more memory than any instance type has"),
         ("{requests: {memory: a lot}}", "is not a quantity"),
         ("{requests: {memory: [1]}}", "is not a quantity"),
         ("{requests: {cpu: 1e99}}", "is out of range"),

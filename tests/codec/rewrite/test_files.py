@@ -379,7 +379,7 @@ def test_a_removed_label_is_an_error() -> None:
     [mistake] = conversion_errors(text)
 
     assert mistake.startswith("m.yaml:12 spec.template.spec.nodeSelector")
-    assert "does not exist since v1beta1" in mistake
+    assert "was removed in v1beta1" in mistake
 
 
 def test_an_unchanged_object_keeps_its_text() -> None:

@@ -237,12 +237,22 @@ def test_the_conflict_names_the_key_and_both_sides() -> None:
         ("capacity-type", label_keys.CAPACITY_TYPE),
         ("karpenter.sh/capacitytype", label_keys.CAPACITY_TYPE),
         ("instance-family", "karpenter.k8s.aws/instance-family"),
+        ("karpenter.sh/provisioner-name", label_keys.NODEPOOL),
     ],
 )
 def test_r9_an_unknown_key_gets_the_most_similar_key_as_suggestion(misspelt: str, meant: str) -> None:
     conflict = NO_REQUIREMENTS.find_conflict(Requirements.from_labels({misspelt: "a"}))
 
     assert f"did you mean {meant!r}" in str(conflict)
+
+
+def test_r9_a_removed_key_is_named_as_removed_without_a_suggestion() -> None:
+    removed = Requirements.from_labels({"karpenter.k8s.aws/instance-pods": "58"})
+
+    text = str(NO_REQUIREMENTS.find_conflict(removed))
+
+    assert "'karpenter.k8s.aws/instance-pods' was removed in v1beta1" in text
+    assert "did you mean" not in text
 
 
 @pytest.mark.parametrize("unknown", ["team", "example.com/tier", "foo"])

@@ -126,7 +126,7 @@ def _split_zones(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     multiple=True,
     metavar="DUMP",
     type=click.Path(),
-    help="A live cluster as a dump by `kubectl get … -o json`: nodes, pods, workloads, volumes, "
+    help="Dump of a live cluster by `dovetail dump`: nodes, pods, workloads, volumes, "
     "NodePools. Pods use free room on its nodes first. May be repeated.",
 )
 @click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV.")

@@ -6,8 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.codec.text.yaml_writer import to_yaml
+from dovetail.core.scheduling.pods.relaxation import node_requirements
 from dovetail.model.kube.pod import Pod
-from dovetail.model.labels import OS
+from dovetail.model.kube.taints import Taint, TaintEffect
+from dovetail.model.labels import CAPACITY_TYPE, OS, WELL_KNOWN, is_rejected_in_template
 from dovetail.model.plan import Constraint, Plan, UnschedulablePod
 
 _ACCELERATORS: Final = {
@@ -36,16 +38,20 @@ class SuggestedNodePool(msgspec.Struct, frozen=True):
 
 def suggest_nodepools(plan: Plan) -> list[SuggestedNodePool]:
     """Return a NodePool for each kind of special node that no NodePool has."""
-    suggestions: dict[str, SuggestedNodePool] = {}
+    pods_by_purpose: dict[str, list[Pod]] = {}
     for unschedulable in plan.unschedulable:
-        resource = _missing_accelerator(unschedulable)
-        if resource is not None and resource not in suggestions:
-            suggestions[resource] = SuggestedNodePool(
-                resource, (_accelerated_pool(resource, unschedulable.pod),)
-            )
-        elif _lacks_windows(unschedulable) and _WINDOWS not in suggestions:
-            suggestions[_WINDOWS] = SuggestedNodePool("Windows", tuple(_windows_manifests()))
-    return list(suggestions.values())
+        purpose = _missing_accelerator(unschedulable) or ("Windows" if _lacks_windows(unschedulable) else "")
+        if purpose:
+            pods_by_purpose.setdefault(purpose, []).append(unschedulable.pod)
+    return [
+        SuggestedNodePool(
+            purpose,
+            (_accelerated_pool(purpose, pods),)
+            if purpose in _ACCELERATORS
+            else tuple(_windows_manifests(pods)),
+        )
+        for purpose, pods in pods_by_purpose.items()
+    ]
 
 
 def _missing_accelerator(unschedulable: UnschedulablePod) -> str | None:
@@ -55,7 +61,7 @@ def _missing_accelerator(unschedulable: UnschedulablePod) -> str | None:
         return None
     missing = f"allows no type with {requested[0]}"
     is_missing = all(
-        reason.constraint is Constraint.RESOURCES and missing in reason.message
+        reason.constraint in (Constraint.RESOURCES, Constraint.REQUIREMENT) and missing in reason.message
         for reason in unschedulable.reasons
     )
     return requested[0] if is_missing else None
@@ -69,19 +75,20 @@ def _lacks_windows(unschedulable: UnschedulablePod) -> bool:
     )
 
 
-def _accelerated_pool(resource: str, pod: Pod) -> dict[str, Any]:
+def _accelerated_pool(resource: str, pods: list[Pod]) -> dict[str, Any]:
     key, value = _ACCELERATORS[resource]
-    name = resource.partition("/")[2]
-    spec = _pool_spec("default", [{"key": key, "operator": "In", "values": [value]}])
-    if any(toleration.key == resource for toleration in pod.spec.tolerations):
-        # The pods are prepared for the usual taint, which keeps other pods away.
+    name = "gpu-amd" if resource == "amd.com/gpu" else resource.partition("/")[2]
+    spec = _pool_spec("default", [{"key": key, "operator": "In", "values": [value]}], pods)
+    # The usual taint, which keeps other pods away, if all of these pods are prepared for it.
+    taint = Taint(resource, TaintEffect.NO_SCHEDULE)
+    if all(any(toleration.tolerates(taint) for toleration in pod.spec.tolerations) for pod in pods):
         spec["template"]["spec"]["taints"] = [{"key": resource, "effect": "NoSchedule"}]
     return _manifest("karpenter.sh/v1", "NodePool", name, spec)
 
 
-def _windows_manifests() -> Iterable[dict[str, Any]]:
+def _windows_manifests(pods: list[Pod]) -> Iterable[dict[str, Any]]:
     requirement = {"key": OS, "operator": "In", "values": [_WINDOWS]}
-    yield _manifest("karpenter.sh/v1", "NodePool", _WINDOWS, _pool_spec(_WINDOWS, [requirement]))
+    yield _manifest("karpenter.sh/v1", "NodePool", _WINDOWS, _pool_spec(_WINDOWS, [requirement], pods))
     selector = [{"tags": {"karpenter.sh/discovery": "CLUSTER"}}]
     node_class = {
         "role": "ROLE",
@@ -92,10 +99,27 @@ def _windows_manifests() -> Iterable[dict[str, Any]]:
     yield _manifest("karpenter.k8s.aws/v1", "EC2NodeClass", _WINDOWS, node_class)
 
 
-def _pool_spec(node_class: str, requirements: list[dict[str, Any]]) -> dict[str, Any]:
+def _pool_spec(node_class: str, requirements: list[dict[str, Any]], pods: list[Pod]) -> dict[str, Any]:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class}
-    on_demand = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
-    return {"template": {"spec": {"nodeClassRef": reference, "requirements": [*requirements, on_demand]}}}
+    capacity_types = {"on-demand", *(pod.spec.node_selector.get(CAPACITY_TYPE, "on-demand") for pod in pods)}
+    capacity = {"key": CAPACITY_TYPE, "operator": "In", "values": sorted(capacity_types)}
+    custom = [{"key": key, "operator": "In", "values": values} for key, values in _custom_labels(pods)]
+    return {
+        "template": {"spec": {"nodeClassRef": reference, "requirements": [*requirements, capacity, *custom]}}
+    }
+
+
+def _custom_labels(pods: list[Pod]) -> Iterable[tuple[str, list[str]]]:
+    """Yield the labels that pods require and that nodes have only by their NodePool, with all values."""
+    values: dict[str, set[str]] = {}
+    for pod in pods:
+        required = msgspec.structs.replace(pod.spec, preferred_node_terms=())
+        for key, requirement in node_requirements(required).items():
+            is_custom = key not in WELL_KNOWN and not is_rejected_in_template(key)
+            if is_custom and requirement.values and not requirement.complement:
+                values.setdefault(key, set()).update(requirement.values)
+    for key in sorted(values):
+        yield key, sorted(values[key])
 
 
 def _manifest(api_version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

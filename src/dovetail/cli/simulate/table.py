@@ -73,7 +73,7 @@ class _PodFormatter:
         if len(names) <= MAX_WORKLOADS:
             return ", ".join(names)
         rest = sum(count for _, count in counts[MAX_WORKLOADS - 1 :])
-        return ", ".join(names[: MAX_WORKLOADS - 1]) + f" and {rest:,} pods of others"
+        return ", ".join(names[: MAX_WORKLOADS - 1]) + f" and {pluralize(rest, 'pod')} of others"
 
 
 def _new_nodes(plan: Plan, pods: "_PodFormatter", width: int | None) -> Iterable[Text]:
@@ -160,7 +160,7 @@ def _existing_nodes(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
     yield from (Text(line) for line in columns(rows))
     if len(groups) > len(shown):
         rest = sum(len(group) for group in groups[len(shown) :])
-        yield Text(f"  … and {rest:,} more nodes")
+        yield Text(f"  … and {pluralize(rest, 'more node')}")
     yield Text()
 
 
@@ -180,8 +180,9 @@ def _unschedulable(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
 def _suggestions(plan: Plan) -> Iterable[Text]:
     """Yield NodePools that GPU and Windows pods need."""
     for suggestion in suggest_nodepools(plan):
-        yield Text(f"A NodePool for {suggestion.purpose} that would have nodes for them:", style="bold")
-        yield from (Text(f"  {line}") for line in suggestion.as_yaml().splitlines())
+        yield Text(f"A NodePool to add for {suggestion.purpose}:", style="bold")
+        # Without indentation, so that it can be pasted: an indented '---' separates no documents.
+        yield from (Text(line) for line in suggestion.as_yaml().splitlines())
         yield Text()
 
 

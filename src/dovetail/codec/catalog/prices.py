@@ -133,7 +133,7 @@ def _read_header(lines: Sequence[str], file: str) -> tuple[int, list[str]]:
     number, line = next(_content_lines(lines), (0, ""))
     if not number:
         raise InvalidInputError(
-            [ValidationError(file, 0, "", f"empty; the first line must be {','.join(COLUMNS)}")]
+            [ValidationError(file, 0, "", f"is empty; the first line must be {','.join(COLUMNS)}")]
         )
     columns = [cell.strip() for cell in _split_cells(line)]
     missing = [column for column in COLUMNS if column not in columns]

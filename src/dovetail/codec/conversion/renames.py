@@ -9,7 +9,6 @@ from dovetail.model import labels as keys
 
 OLD_POOL_LABEL = "karpenter.sh/provisioner-name"
 OLD_TAINT, NEW_TAINT = "karpenter.sh/disruption", "karpenter.sh/disrupted"
-REMOVED_LABEL = f"{keys.AWS_DOMAIN}/instance-pods"
 _RENAMED_KEYS = {
     OLD_POOL_LABEL: keys.NODEPOOL,
     "karpenter.sh/do-not-evict": keys.DO_NOT_DISRUPT,
@@ -48,8 +47,9 @@ class KeyRenames:
 
     def _entries(self, value: RawObjectValue, path: FieldPath) -> Iterator[tuple[str, Any]]:
         for key, inner in value.items():
-            if key == REMOVED_LABEL or (key in _KEY_FIELDS and inner == REMOVED_LABEL):
-                self.errors.append(((*path, key), _REMOVED_LABEL_ERROR))
+            for label in (key, inner if key in _KEY_FIELDS else None):
+                if isinstance(label, str) and label in keys.REMOVED_LABELS:
+                    self.errors.append(((*path, key), f"{label!r} {keys.REMOVED_LABELS[label]}"))
             new_key = _RENAMED_KEYS.get(key, key)
             if new_key != key and new_key in value:
                 self.notes.append((path, f"{key} was left out: {new_key} already exists."))
@@ -64,12 +64,6 @@ class KeyRenames:
     def _taint(self, value: RawObjectValue, path: FieldPath) -> RawObjectValue:
         self.notes.append(((*path, "key"), f"Was {OLD_TAINT}; the v1 taint has no value."))
         return {**{key: inner for key, inner in value.items() if key != "value"}, "key": NEW_TAINT}
-
-
-_REMOVED_LABEL_ERROR = (
-    f"{REMOVED_LABEL!r} does not exist since v1beta1; remove it, or select a size with "
-    "another label, such as 'karpenter.k8s.aws/instance-cpu'"
-)
 
 
 def _rename_note(key: str) -> str:

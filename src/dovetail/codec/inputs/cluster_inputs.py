@@ -18,7 +18,7 @@ from dovetail.codec.inputs.replicas import WITH_REPLICA_SETS, WORKLOADS, Replica
 from dovetail.codec.inputs.storage_class_defaults import apply_storage_classes, delay_binding
 from dovetail.codec.inputs.workload_changes import WorkloadChange, compare_workloads
 from dovetail.codec.kube.nodes import CsiNode
-from dovetail.codec.kube.workloads import Namespace, workload_controller
+from dovetail.codec.kube.workloads import Namespace, use_template, workload_controller
 from dovetail.codec.text.suggestions import join_first, pluralize
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.frozen import FrozenDict
@@ -96,6 +96,7 @@ def read_inputs(
     autoscaled workloads.
     """
     manifests, live = read_collections(files, cluster, kubelet_expressions=kubelet_expressions)
+    template_notes = _use_templates(manifests, live)
     scale_notes = scale_workloads(manifests, live, replicas)
     merged = live.merge(manifests)
     changes = compare_workloads(manifests, live, cron_runs=cron_runs)
@@ -147,6 +148,7 @@ def read_inputs(
         ignored=FrozenDict(dict((manifests.ignored + live.ignored).most_common())),
         warnings=(
             *manifests.notes,
+            *template_notes,
             *scale_notes,
             *_find_idle_workloads(changes, manifests, cron_runs=cron_runs),
             *admission_warnings,
@@ -158,6 +160,26 @@ def read_inputs(
             *_find_gaps(node_classes, pending, claims),
         ),
     )
+
+
+def _use_templates(manifests: Collection, live: Collection) -> list[str]:
+    """Complete Rollouts with the template of their ``workloadRef``, in place; return notes."""
+    missing = []
+    # Those of the dump first: its Rollouts run the templates of the dump, not those of manifests.
+    for collection, sources in ((live, (live,)), (manifests, (manifests, live))):
+        for decoded in collection.decoded("Rollout"):
+            rollout, key = decoded.model, decoded.model.template_of
+            if key is None:
+                continue
+            given = next((source for source in sources if key in source.objects), None)
+            if given is None or key[0] not in WORKLOADS:
+                rollout = msgspec.structs.replace(rollout, replicas=0, has_replica_count=True)
+                missing.append(f"{rollout.namespace}/{rollout.name} ({key[0]} {key[2]})")
+            else:
+                rollout = use_template(rollout, given.objects[key].model)
+                collection.resources[decoded.key] = given.resources[key]
+            collection.objects[decoded.key] = msgspec.structs.replace(decoded, model=rollout)
+    return [f"Rollouts whose workloadRef is not given: {join_first(missing)}"] if missing else []
 
 
 def _admit_workloads(

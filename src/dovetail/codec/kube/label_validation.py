@@ -32,11 +32,6 @@ CLOSED_LABELS = {
     f"{keys.AWS_DOMAIN}/instance-tenancy": ("default", "dedicated"),
 }
 """Labels with a closed set of values: a NodePool must name at least one of them."""
-REMOVED_LABELS = {
-    f"{keys.AWS_DOMAIN}/instance-pods": "was removed in v1beta1; remove it, or select a size with "
-    f"{keys.AWS_DOMAIN}/instance-cpu"
-}
-"""Labels of earlier versions of Karpenter, and what to do instead."""
 _OS_GUESSES = {"bottlerocket": "linux", "ubuntu": "linux", "win": "windows"}
 
 
@@ -82,6 +77,17 @@ def check_well_known_value(field: Field, key: str, value: str) -> bool:
         field.add_error(problem)
         return False
     return True
+
+
+def note_old_label(field: Field, key: str) -> None:
+    """Add a note if a pod selects a label that Karpenter has removed or renamed."""
+    context = field.context
+    if not (context.strict and context.typos_are_notes) or context.api_rules_only:
+        return
+    if key in keys.REMOVED_LABELS:
+        context.add_note(field.path, f"{key!r} {keys.REMOVED_LABELS[key]}")
+    elif key in keys.RENAMED_LABELS:
+        context.add_note(field.path, f"{key!r} was renamed in v1beta1; use {keys.RENAMED_LABELS[key]!r}")
 
 
 def check_any_known_value(field: Field, key: str) -> None:
@@ -144,8 +150,8 @@ def check_allowed_in_nodepool(field: Field, key: str, *, claim: bool = False) ->
     domain = stable.rpartition("/")[0]
     if stable in keys.WELL_KNOWN or not (keys.is_restricted(stable) or domain == keys.AWS_DOMAIN):
         return True
-    if stable in REMOVED_LABELS:
-        field.add_error(f"{key!r} {REMOVED_LABELS[stable]}")
+    if stable in keys.REMOVED_LABELS:
+        field.add_error(f"{key!r} {keys.REMOVED_LABELS[stable]}")
         return False
     guess = nearest_match(stable, sorted(keys.WELL_KNOWN), cutoff=0.85)
     hint = f"; did you mean {guess!r}?" if guess else ""

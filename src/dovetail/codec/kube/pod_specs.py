@@ -127,6 +127,7 @@ def _decode_node_selector(field: Field, os_name: Field) -> FrozenDict[str, str]:
             key = str(entry.key)
             if label_validation.check_key(entry, key) and label_validation.check_value(entry, read[key]):
                 label_validation.check_well_known_value(entry, key, read[key])
+                label_validation.note_old_label(entry, key)
     operating_system = os_name.text()
     if operating_system and label_keys.OS not in read:
         return FrozenDict({**read, label_keys.OS: operating_system})

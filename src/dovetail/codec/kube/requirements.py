@@ -44,6 +44,7 @@ def decode_requirement(field: Field, operators: tuple[str, ...]) -> RequirementS
     key = field.context.share_text(field["key"].text())
     if field["key"].check_required():
         label_validation.check_key(field["key"], key)
+        label_validation.note_old_label(field["key"], key)
     operator = _decode_operator(field["operator"], operators)
     values = _decode_values(field["values"], operator)
     min_values = field["minValues"].integer(low=1, high=MAX_MIN_VALUES)

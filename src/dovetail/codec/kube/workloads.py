@@ -44,6 +44,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Ordinal of the first replica."""
     run_seconds: int | None = None
     """``activeDeadlineSeconds`` of a Job, or of its pods."""
+    template_of: tuple[str, str, str] | None = None
+    """Key of the workload whose pod template a Rollout uses (``workloadRef``)."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -66,25 +68,38 @@ def decode_deployment(root: Field) -> Workload:
 def decode_rollout(root: Field) -> Workload:
     """Decode an argoproj.io/v1alpha1 Rollout: a Deployment with other strategies.
 
-    One that borrows the template of a Deployment (``workloadRef``) has no pods of its own.
+    One with ``workloadRef`` has an empty template: see ``use_template``.
     """
-    spec = root["spec"]
-    workload = _decode_workload("Rollout", "argoproj.io/v1alpha1", decode_metadata(root), spec)
-    if spec["workloadRef"]:
-        return msgspec.structs.replace(workload, replicas=0, has_replica_count=True)
-    return _with_replica_set(workload, spec)
+    meta, spec = decode_metadata(root), root["spec"]
+    reference = spec["workloadRef"]
+    if not reference:
+        return _with_replica_set(_decode_workload("Rollout", "argoproj.io/v1alpha1", meta, spec), spec)
+    pod = Pod(name=meta.name, namespace=meta.namespace)
+    template_of = (reference["kind"].text(), meta.namespace, reference["name"].text())
+    return msgspec.structs.replace(_of_template("Rollout", meta, spec, pod), template_of=template_of)
+
+
+def use_template(rollout: Workload, source: Workload) -> Workload:
+    """Return a Rollout with the pod template of the workload that it names."""
+    labels = {key: value for key, value in source.pod.labels.items() if key != TEMPLATE_HASH}
+    pod = msgspec.structs.replace(source.pod, labels=FrozenDict(labels))
+    return msgspec.structs.replace(_owned_by_replica_set(rollout, pod), selector=source.selector)
 
 
 def _with_replica_set(workload: Workload, spec: Field) -> Workload:
     """Return the workload with the ReplicaSet of its template as owner of its pods."""
-    template_hash = _template_hash(workload.pod)
+    selector = _decode_workload_selector(spec, workload.pod)
+    return msgspec.structs.replace(_owned_by_replica_set(workload, workload.pod), selector=selector)
+
+
+def _owned_by_replica_set(workload: Workload, pod: Pod) -> Workload:
+    template_hash = _template_hash(pod)
     pod = msgspec.structs.replace(
-        workload.pod,
-        labels=workload.pod.labels.with_items({TEMPLATE_HASH: template_hash}),
+        pod,
+        labels=pod.labels.with_items({TEMPLATE_HASH: template_hash}),
         owner=OwnerReference("apps/v1", "ReplicaSet", f"{workload.name}-{template_hash}"),
     )
-    selector = _decode_workload_selector(spec, workload.pod)
-    return msgspec.structs.replace(workload, pod=pod, selector=selector)
+    return msgspec.structs.replace(workload, pod=pod)
 
 
 def _template_hash(pod: Pod) -> str:
@@ -193,6 +208,11 @@ def decode_daemon_set(root: Field) -> DaemonSet:
 
 def _decode_workload(kind: str, api_version: str, meta: Metadata, spec: Field) -> Workload:
     """Decode the common fields; selectors differ."""
+    owner = OwnerReference(api_version, kind, meta.name)
+    return _of_template(kind, meta, spec, decode_pod_template(spec["template"], meta, owner))
+
+
+def _of_template(kind: str, meta: Metadata, spec: Field, pod: Pod) -> Workload:
     number = spec["replicas"].integer(low=0, high=MAX_REPLICAS)
     return Workload(
         kind=kind,
@@ -200,7 +220,7 @@ def _decode_workload(kind: str, api_version: str, meta: Metadata, spec: Field) -
         name=meta.name,
         replicas=1 if number is None else number,
         has_replica_count=number is not None,
-        pod=decode_pod_template(spec["template"], meta, OwnerReference(api_version, kind, meta.name)),
+        pod=pod,
         owner=meta.owner,
     )
 

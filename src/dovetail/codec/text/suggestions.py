@@ -5,13 +5,19 @@ from difflib import get_close_matches
 
 
 def nearest_match(word: str, choices: Iterable[str], *, cutoff: float = 0.7) -> str | None:
-    """Return the choice most similar to ``word``, ignoring case and separators."""
+    """Return the choice most similar to ``word``, ignoring case and separators.
+
+    Of similar choices, one with the same letters is preferred: the word has two swapped.
+    """
     by_normalized = {_normalize(choice): choice for choice in choices}
     normalized = _normalize(word)
     if normalized in by_normalized:
         return by_normalized[normalized]
-    matches = get_close_matches(normalized, by_normalized, n=1, cutoff=cutoff)
-    return by_normalized[matches[0]] if matches else None
+    matches = get_close_matches(normalized, by_normalized, n=3, cutoff=cutoff)
+    if not matches:
+        return None
+    swapped = (match for match in matches if sorted(match) == sorted(normalized))
+    return by_normalized[next(swapped, matches[0])]
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

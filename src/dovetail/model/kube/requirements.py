@@ -193,8 +193,10 @@ class RequirementConflict(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.provided is None:
+            if self.key in label_keys.REMOVED_LABELS:
+                return f"label {self.key!r} {label_keys.REMOVED_LABELS[self.key]}"
             suggestion = label_keys.suggest_key(self.key)
-            hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+            hint = f" (did you mean {suggestion!r}?)" if suggestion else ""
             return f"label {self.key!r} is not defined on the node side{hint}"
         return f"{self.required} is incompatible with {self.provided}"
 
