@@ -142,6 +142,13 @@ def test_no_runnable_check_is_an_error(tmp_path: Path) -> None:
     assert "not in $KUBECONFIG" in result.stderr
 
 
+def test_a_region_that_nothing_names_is_not_shown_as_an_empty_name() -> None:
+    result = doctor("--no-aws")
+
+    assert "the region is not known; set --region" in result.stderr
+    assert "''" not in result.stderr
+
+
 def test_unknown_context_is_bad_input(cluster: Cluster) -> None:
     result = doctor("--context", "other")
 

@@ -39,9 +39,9 @@ def test_every_path_that_cannot_be_read_is_reported_at_once(tmp_path: Path) -> N
         read_sources([str(tmp_path / "wob.yaml"), str(empty), str(tmp_path / "else" / "gone")])
 
     assert [str(mistake) for mistake in caught.value.errors] == [
-        f"{tmp_path}/wob.yaml file not found; did you mean '{tmp_path}/web.yaml'?",
+        f"{tmp_path}/wob.yaml does not exist; did you mean '{tmp_path}/web.yaml'?",
         f"{empty} has no manifests (*.yaml, *.yml, *.json)",
-        f"{tmp_path}/else/gone file not found",
+        f"{tmp_path}/else/gone does not exist",
     ]
 
 

@@ -160,9 +160,9 @@ def test_help_of_a_group_shows_the_first_sentence_of_each_command_in_full(
     ("arguments", "message"),
     [
         (["simulate", "--no-such"], "error: No such option '--no-such'."),
-        (["simulate", "-f", "/missing.yaml"], "error: /missing.yaml file not found"),
-        (["replay", "/missing.trace"], "error: /missing.trace file not found"),
-        (["trace", "show", "/missing.trace"], "error: /missing.trace file not found"),
+        (["simulate", "-f", "/missing.yaml"], "error: /missing.yaml does not exist"),
+        (["replay", "/missing.trace"], "error: /missing.trace does not exist"),
+        (["trace", "show", "/missing.trace"], "error: /missing.trace does not exist"),
         (["explain", "node", "--kubeconfig", "/missing"], "error: /missing "),
         (["crds", "nosuchkind"], "error: "),
     ],

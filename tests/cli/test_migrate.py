@@ -84,7 +84,7 @@ def test_a_missing_file_and_contradicting_options_are_errors(tmp_path: Path) -> 
     both = check("--cluster", a_dump(tmp_path), "--context", "demo")
 
     assert (missing.exit_code, both.exit_code) == (1, 1)
-    assert "file not found" in missing.stderr
+    assert "does not exist" in missing.stderr
     assert "not both" in both.stderr
 
 

@@ -257,6 +257,14 @@ def test_the_kubeconfig_of_a_killed_sandbox_is_overwritten(sandbox: Callable[...
     assert second.kubectl("get", "nodes")
 
 
+def test_its_api_server_and_its_nodes_have_the_same_version(sandbox: Callable[..., Running]) -> None:
+    cluster = sandbox()
+
+    server = json.loads(cluster.kubectl("get", "--raw", "/version"))["gitVersion"]
+    kubelets = {node["status"]["nodeInfo"]["kubeletVersion"] for node in cluster.items("nodes")}
+    assert kubelets == {server.partition("+")[0]}
+
+
 def test_its_clock_is_not_ahead_of_the_real_clock(sandbox: Callable[..., Running]) -> None:
     cluster = sandbox()
 

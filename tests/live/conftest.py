@@ -7,14 +7,19 @@ import pytest
 _HERE = Path(__file__).parent
 _SLOWEST = (
     "test_cluster.py",
-    "test_leader.py",
-    "test_refused_pods.py",
+    "test_image.py",
     "test_scheduler_binding.py",
+    "test_refused_pods.py",
+    "test_leader.py",
+    "test_preview.py",
     "test_scenarios.py",
     "test_recovery.py",
+    "test_scale_up.py",
+    "test_chaos.py",
     "test_crds.py",
+    "test_startup_errors.py",
 )
-"""Minutes each. One process would still run such a file when the others have ended."""
+"""More than a minute each, the slowest first. Otherwise one process could run such a file alone at last."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

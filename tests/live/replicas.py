@@ -199,9 +199,13 @@ class Installation:
         return [launch for launch in self.launches() if launch.shutting_down is None]
 
     def clear(self) -> None:
-        """Delete all Deployments, NodeClaims and nodes, and stop the replicas."""
-        # With their pods: a pod that outlives its node gets another one.
+        """Delete all NodePools, Deployments, pods, NodeClaims and nodes, and stop the replicas."""
+        # NodePools first: otherwise pods that are pending, or drained from a deleted node, get new
+        # NodeClaims, and a node that need not be consolidated soon stays. kube-controller-manager
+        # deletes a NodeClaim that is created after its NodePool was deleted.
+        self.cluster.kubectl("delete", "nodepools", "--all")
         self.cluster.kubectl("delete", "deployment", "--all", "-n", "default", "--cascade=foreground")
+        self.cluster.kubectl("delete", "pods", "--all", "-n", "default")
         self.cluster.kubectl("delete", "nodeclaims,nodes", "--all", "--wait=false")
         wait_for("no NodeClaim or node is left", lambda: not (self.claims() or self.nodes()), seconds=120)
         for replica in self.replicas:

@@ -24,6 +24,8 @@ FAILOVER = 60.0
 def installation(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]:
     with run_installation(control_plane, tmp_path) as installation:
         yield installation
+        # Without NodePools, pods of deleted nodes get no NodeClaims, which the next test would count.
+        installation.cluster.kubectl("delete", "nodepools", "--all")
         installation.cluster.kubectl("delete", "deployment", "--all", "-n", "default")
         installation.cluster.kubectl("delete", "nodeclaims,nodes", "--all", "--wait=false")
 

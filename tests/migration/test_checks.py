@@ -10,6 +10,7 @@ import yaml
 
 from dovetail.cli.run.command import run
 from dovetail.data.bundled import bundled_catalog
+from dovetail.dump.strip import strip_objects
 from dovetail.migration import Item, Level, MigrationReport, check_migration
 from dovetail.migration.facts import MigrationFacts
 from dovetail.migration.settings import HELM_VALUES
@@ -354,3 +355,23 @@ def test_nodepool_that_allows_burstable_types_is_noted() -> None:
 
     assert find(allowing, Level.NOTE, "settings.burstable=allow")
     assert not [item for item in forbidding.items if "burstable" in item.about]
+
+
+def test_settings_and_service_account_that_a_dump_lacks_are_not_reported_as_checked() -> None:
+    objects = [obj for obj in karpenter.a_cluster(now=NOW) if obj["kind"] != "ServiceAccount"]
+
+    report = report_of(strip_objects(objects))
+
+    assert find(report, Level.WARNING, "its environment variables are unknown")
+    assert not [item for item in report.items if item.about.startswith("ServiceAccount/")]
+    assert "ServiceAccounts" in [unknown.what for unknown in report.unknown]
+
+
+def test_one_replica_of_karpenter_is_in_the_singular() -> None:
+    def scale_down(objects: Objects) -> None:
+        deployment = the("Deployment", objects)
+        deployment["spec"]["replicas"] = deployment["status"]["readyReplicas"] = 1
+
+    report = the_cluster(scale_down)
+
+    assert find(report, Level.OK, "1 of 1 replica ready")

@@ -131,6 +131,21 @@ def test_fargate_stays_as_it_is() -> None:
     assert any("Fargate at" in note for note in report.notes)
 
 
+@pytest.mark.parametrize(("bound", "note"), [(1, "1 node stays: "), (2, "2 nodes stay: ")])
+def test_nodes_whose_pods_fit_on_no_other_are_counted_in_a_note(bound: int, note: str) -> None:
+    objects = node_group_cluster(6, 60)
+    outside = {"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [outside]}}
+    for node in nodes_of(objects)[:bound]:
+        on_node = [obj for obj in objects if obj.get("spec", {}).get("nodeName") == node["metadata"]["name"]]
+        app = next(pod for pod in on_node if pod["metadata"]["name"].startswith("app-"))
+        app["spec"]["affinity"] = {"nodeAffinity": terms}
+
+    report = report_on(objects)
+
+    assert [text for text in report.notes if text.startswith(note)]
+
+
 def test_pods_on_demand_move_to_spot_only_as_an_option() -> None:
     report = report_on(node_group_cluster(12, 160))
     spot = next(line for line in report.options if "spot" in line.name)

@@ -138,13 +138,15 @@ def test_totals_have_the_target_and_the_gap_to_the_lower_bound() -> None:
     assert totals.gap_per_hour == pytest.approx(OFFERING.price - 0.004)
 
 
-def test_node_without_a_nodepool_has_the_price_of_the_price_book() -> None:
+@pytest.mark.parametrize("label", ["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"])
+def test_node_without_a_nodepool_has_its_type_and_the_price_of_the_price_book(label: str) -> None:
     env: Environment = {kinds.NODES: [], kinds.NODE_CLAIMS: [], kinds.PODS: []}
-    add_node(env, labels=FrozenDict({"node.kubernetes.io/instance-type": "m5.large"}))
+    add_node(env, labels=FrozenDict({label: "m5.large"}))
     env[kinds.NODE_CLAIMS].clear()
 
     node = only_node(env, types={}, find_price=lambda node: 0.096)
 
+    assert node.instance_type == "m5.large"
     assert (node.price_per_hour, node.price_basis, node.node_pool) == (0.096, PriceBasis.PRICE_BOOK, "")
 
 

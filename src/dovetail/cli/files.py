@@ -88,7 +88,7 @@ def read_bytes(name: str, *, pipe_timeout: float = _PIPE_TIMEOUT) -> bytes:
         with open(name, "rb") as file:
             return _read_limited(name, file)
     except FileNotFoundError:
-        raise _unreadable(name, f"file not found{_nearby(name)}") from None
+        raise _unreadable(name, f"does not exist{_nearby(name)}") from None
     except OSError as error:
         raise _unreadable(name, f"cannot be read: {error.strerror or error}") from None
 

@@ -109,7 +109,8 @@ async def add_aws_facts(facts: Facts, aws: AwsSession | str) -> Facts:
     aws_values, unseen = no_aws(aws) if isinstance(aws, str) else await aws_facts(aws, query(facts))
     region = facts.region or ("" if isinstance(aws, str) else aws.region)
     if region not in facts.catalog.regions:
-        reason = f"the catalogue has no region {region!r}; set --region"
+        problem = f"the catalogue has no region {region!r}" if region else "the region is not known"
+        reason = f"{problem}; set --region"
         unseen = {**unseen, Part.TYPES: reason}
     return _without(msgspec.structs.replace(facts, aws=aws_values, region=region), unseen)
 

@@ -345,7 +345,7 @@ class _Analysis:
         return sorted(bills, key=lambda bill: (-bill.price, bill.group))
 
     def _notes(self, scratch: Fleet) -> list[str]:
-        notes = [*_merge_missing(self._source.missing), *self._adopted.notes]
+        notes = [*self._source.missing, *self._adopted.notes]
         counts: dict[str, int] = {}
         for entry in self._priced:
             if entry.price is not None and entry.note:
@@ -361,19 +361,12 @@ class _Analysis:
         if GroupKind.AUTO_MODE in kinds:
             notes.append("nodes of EKS Auto Mode belong to AWS: they stay as they are")
         if scratch.kept:
-            notes.append(f"{len(scratch.kept)} nodes stay: {scratch.message}")
+            verb = "stays" if len(scratch.kept) == 1 else "stay"
+            notes.append(f"{pluralize(len(scratch.kept), 'node')} {verb}: {scratch.message}")
         if self._adopted.inferred:
             notes.append("pods of node groups keep capacity type and architecture, except in the options")
         notes.append(f"lower bound by {DESCRIPTION}")
         return notes
-
-
-def _merge_missing(sentences: Sequence[str]) -> list[str]:
-    """Return one sentence for all kinds that a dump has no objects of."""
-    prefix = "the dump has no "
-    kinds = [text.removeprefix(prefix) for text in sentences if text.startswith(prefix)]
-    others = [text for text in sentences if not text.startswith(prefix)]
-    return [f"{prefix}{', '.join(kinds)}", *others] if kinds else others
 
 
 def _find_setting(pool: NodePool, pods: Sequence[Pod]) -> str:

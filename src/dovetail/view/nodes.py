@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from dovetail.core.cost.node_prices import get_instance_type
 from dovetail.core.disruption.candidates import get_node_price
 from dovetail.core.disruption.command import KeepReason
 from dovetail.model import labels as label_keys
@@ -74,7 +75,7 @@ def build_node(source: NodeInput) -> NodeView:
         node_pool=node.pool,
         state=state,
         state_since=since,
-        instance_type=node.labels.get(label_keys.INSTANCE_TYPE, ""),
+        instance_type=get_instance_type(node.labels),
         zone=node.labels.get(label_keys.ZONE, ""),
         capacity_type=get_capacity_type(node.labels),
         arch=node.labels.get(label_keys.ARCH, ""),

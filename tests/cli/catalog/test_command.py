@@ -99,15 +99,15 @@ def test_a_misspelt_type_is_rejected_with_a_suggestion() -> None:
 
     assert isinstance(failure, InvalidInputError)
     assert [str(error) for error in failure.errors] == [
-        "m5.xlareg no such type; did you mean 'm5.xlarge'?",
-        "zzz no such type",
+        "m5.xlareg is not an instance type or family; did you mean 'm5.xlarge'?",
+        "zzz is not an instance type or family",
     ]
 
 
 def test_a_type_not_offered_in_the_region_has_its_own_message() -> None:
     failure = run("show", "--region", "sa-east-1", "u7in-32tb.224xlarge").exception
 
-    assert str(failure) == "u7in-32tb.224xlarge not offered in sa-east-1"
+    assert str(failure) == "u7in-32tb.224xlarge is not offered in sa-east-1"
 
 
 def test_an_unknown_region_is_rejected_with_a_suggestion_or_all_regions() -> None:

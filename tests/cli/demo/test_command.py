@@ -94,7 +94,7 @@ def test_missing_file_is_reported(tmp_path: Path) -> None:
     done = demo(str(tmp_path / "mine.yaml"))
 
     assert done.exit_code == 1
-    assert done.stderr == f"error: {tmp_path / 'mine.yaml'} file not found\n"
+    assert done.stderr == f"error: {tmp_path / 'mine.yaml'} does not exist\n"
 
 
 def test_all_validation_errors_of_a_scenario_are_reported_at_once(tmp_path: Path) -> None:

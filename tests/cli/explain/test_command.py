@@ -113,6 +113,27 @@ def test_an_unknown_policy_is_named_with_the_nearest(held: str) -> None:
     assert "did you mean 'payback'?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{pod}x"], "there is no pod '{pod}x'; did you mean '{pod}'?\n"),
+        (["nothing-like-it"], "there is no pod 'nothing-like-it'\n"),
+        (["nothing-like-it", "-n", "default"], "there is no pod 'nothing-like-it' in namespace default\n"),
+        (["{pod}", "-n", "kube-system"], "there is no pod kube-system/{pod}; it is in default\n"),
+        (["kube-system/{pod}"], "there is no pod kube-system/{pod}; it is in default\n"),
+    ],
+)
+def test_a_missing_pod_is_named_with_its_namespace_and_where_one_is(
+    held: str, arguments: list[str], message: str
+) -> None:
+    name = _pod(held, "huge").rpartition("/")[2]
+
+    result = explain("pod", *(text.format(pod=name) for text in arguments), files=[held])
+
+    assert result.exit_code == 1
+    assert message.format(pod=name) in result.stderr
+
+
 def test_the_table_ends_with_the_total_price(held: str) -> None:
     result = explain("node", files=[held])
 
@@ -221,6 +242,7 @@ def test_a_running_pod_is_shown_with_its_price_share_and_the_node_it_could_move_
     assert pod["existing"] not in ("", pod["node"])
     assert "It requests 47% of the node" in result.stdout
     assert f"Without this node, it would fit on {pod['existing']}." in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("Prices: ")
 
 
 def test_a_drifted_node_whose_pods_fit_nowhere_stays_as_its_event_says(tmp_path: Path) -> None:

@@ -40,6 +40,16 @@ def a_fargate_pod(node: str) -> dict[str, Any]:
     }
 
 
+def a_pod(name: str, on: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"nodeName": on, "containers": [{"name": "main", "image": "app"}]},
+        "status": {"phase": "Running"},
+    }
+
+
 @pytest.fixture
 def mixed(tmp_path: Path) -> str:
     """Return the dump of a node group, an ASG, Fargate, a NodePool and an unknown type."""
@@ -50,6 +60,7 @@ def mixed(tmp_path: Path) -> str:
         a_node("pooled", **{TYPE: "m5.large", "karpenter.sh/nodepool": "default"}),
         a_node("unknown", **{TYPE: "zz9.large"}),
         a_fargate_pod("fargate"),
+        a_pod("worker", on="unknown"),
     ]
     path = tmp_path / "dump.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
@@ -83,7 +94,9 @@ def test_all_commands_have_one_price_for_every_node(mixed: str) -> None:
     [
         (("explain", "node"), "1 without a price is not counted"),
         (("explain", "node"), "unknown has no price: no on-demand price of zz9.large in us-east-1 is known"),
+        (("explain", "blockers"), "1 without a price is not counted"),
         (("explain", "blockers"), "unknown has no price: no on-demand price of zz9.large"),
+        (("explain", "pod", "worker"), "The price of its node is not known."),
         (("savings",), "1 node without a price, not in any sum"),
         (("top",), "+ 1 node without a price"),
     ],
@@ -99,9 +112,18 @@ def test_kinds_that_a_dump_lacks_are_named(mixed: str, what: str) -> None:
     result = run("explain", what, "--cluster", mixed)
 
     assert result.stderr == (
-        "Note: the dump has no nodepools.karpenter.sh, nodeclaims.karpenter.sh, "
+        "note: the dump has no nodepools.karpenter.sh, nodeclaims.karpenter.sh, "
         "ec2nodeclasses.karpenter.k8s.aws, daemonsets.apps, poddisruptionbudgets.policy\n"
     )
+
+
+def test_a_pod_on_fargate_costs_what_its_node_costs(mixed: str) -> None:
+    pod = json.loads(run("explain", "pod", "job", "--cluster", mixed, "-o", "json").stdout)
+    text = run("explain", "pod", "job", "--cluster", mixed).stdout
+
+    assert pod["node_share"] == 1
+    assert "Fargate bills the node for this pod alone: $0.0247 per hour" in text
+    assert text.splitlines()[-1].startswith("Prices: AWS list prices")
 
 
 def test_kinds_that_may_not_be_listed_are_named(tmp_path: Path) -> None:
@@ -110,8 +132,8 @@ def test_kinds_that_may_not_be_listed_are_named(tmp_path: Path) -> None:
     with list_server(tmp_path, nodes, forbidden=["poddisruptionbudgets", "services"]) as server:
         result = run("explain", "node", "--kubeconfig", str(server.kubeconfig))
 
-    (note,) = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
-    assert note.startswith("Note: poddisruptionbudgets.policy could not be listed")
+    (note,) = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+    assert note.startswith("note: poddisruptionbudgets.policy could not be listed")
 
 
 def test_a_node_with_the_label_of_a_nodepool_is_not_called_unmanaged(mixed: str) -> None:

@@ -6,7 +6,8 @@ from io import StringIO
 import pytest
 from rich.text import Text
 
-from dovetail.cli.output.console import progress, write_lines
+from dovetail.cli.cluster.progress import LineProgress, show_progress
+from dovetail.cli.output.console import format_size, progress, write_lines
 
 
 class _Terminal(StringIO):
@@ -31,6 +32,16 @@ def test_no_color_shows_no_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     assert shown(monkeypatch, _Terminal()) == ""
+
+
+def test_no_color_shows_lines_instead_of_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    with redirect_stderr(_Terminal()) as stream, show_progress(()) as listener:
+        pass
+
+    assert isinstance(listener, LineProgress)
+    assert stream.getvalue() == ""
 
 
 def test_a_pipe_shows_no_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +81,7 @@ def test_a_word_wider_than_the_terminal_is_not_broken(monkeypatch: pytest.Monkey
 
 def test_a_pipe_gets_lines_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed(monkeypatch, StringIO(), LONG) == [LONG.rstrip()]
+
+
+def test_a_small_file_has_its_size_in_kilobytes() -> None:
+    assert [format_size(size) for size in (80, 4_217, 2_310_000)] == ["0.1 kB", "4.2 kB", "2.3 MB"]

@@ -132,7 +132,7 @@ def test_a_reason_continues_below_its_column(monkeypatch: pytest.MonkeyPatch) ->
     lines = run_on_terminal(monkeypatch, f"explain node {DUMP}")
 
     note, header, first, second, *_ = lines
-    assert note == "Note: the dump has no daemonsets.apps"
+    assert note == "note: the dump has no daemonsets.apps"
     column = header.index("WHY IT STAYS")
     assert first[column:].startswith("the cheapest new node")
     assert second.index(second.strip()) == column

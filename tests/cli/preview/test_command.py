@@ -300,10 +300,11 @@ def test_html_is_one_page_without_scripts_and_network(recorded: str) -> None:
         (("--upgrade", "latest"), "is not a Kubernetes version such as 1.35"),
         (("--set", "node-csot=1"), "did you mean 'node-cost'?"),
         (("--set", "node-cost"), "is not node-cost=VALUE"),
-        (("--set", "node-cost=cheap"), "node-cost: 'cheap' is not a valid float"),
+        (("--set", "node-cost=cheap"), "node-cost: 'cheap' is not a number."),
+        (("--set", "spot-to-spot-types=few"), "spot-to-spot-types: 'few' is not a whole number."),
         (("--gates", "Spot=true"), "'Spot' is not a feature gate"),
         (("--new-image", "--for", "3 weeks"), "is not a duration up to 30 days; examples: 90m, 24h, 7d"),
-        (("-f", "missing.yaml"), "missing.yaml file not found"),
+        (("-f", "missing.yaml"), "missing.yaml does not exist"),
         (("--new-image", "--fail-on", "available(shop/wb)<80%"), "did you mean 'shop/web'?"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,21 @@ def test_node_appears_while_the_source_watches(tmp_path: Path) -> None:
         assert not update.status.stale
         assert update.view.totals.price_per_hour > 0
         assert any(decision.kind == "launched" for decision in update.view.decisions.values())
+
+    watch(cluster, tmp_path, reader)
+
+
+@pytest.mark.slow
+def test_documents_follow_the_clock_of_a_cluster_that_runs_faster_than_this_computer(tmp_path: Path) -> None:
+    cluster = build_cluster(build_scenario())
+
+    async def reader(source: ViewSource, _: asyncio.Event) -> None:
+        began = source.current().view.at
+        # An hour of the cluster is a minute here; ten of its minutes pass in ten seconds.
+        later = await read_until(source, lambda update: update.view.at >= began + timedelta(minutes=10))
+
+        # The clock is read every second, which is a minute of the cluster.
+        assert abs(cluster.clock.now() - later.view.at) < timedelta(minutes=5)
 
     watch(cluster, tmp_path, reader)
 

@@ -245,7 +245,7 @@ def test_pods_that_fit_on_existing_nodes_prove_nothing() -> None:
 
     assert not report.ok
     assert report.steps[2].message == (
-        "all 1 pods fit on nodes that existed before; use more --replicas or --cpu"
+        "nodes that existed before have room for 1 pod; use more --replicas or --cpu"
     )
     assert deployments(cluster) == ["web"]
 

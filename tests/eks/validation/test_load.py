@@ -162,7 +162,7 @@ def test_error_says_what_is_wrong_and_what_would_be_right(fields: dict[str, Any]
         ),
         (
             {"zones": 3, "privateSubnets": ["10.0.0.0/24"]},
-            "vpc.create.privateSubnets: has 1 subnets for 3 zones; expected one per zone",
+            "vpc.create.privateSubnets: has 1 subnet for 3 zones; expected one per zone",
         ),
     ],
 )
@@ -287,7 +287,7 @@ def test_node_termination_handler_conflicts_with_the_interruption_queue() -> Non
         ),
         (
             {"home": {"kind": "managed-node-group", "min": 1, "desired": 1}},
-            "home.desired: 1 nodes for 2 replicas of the controller",
+            "home.desired: 1 node for 2 replicas of the controller",
         ),
         (
             {"home": {"kind": "managed-node-group", "instanceTypes": ["m5.lrge"]}},

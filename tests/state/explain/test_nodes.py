@@ -23,6 +23,7 @@ from tests.support.scheduling.instance_types import DEFAULT_TYPES
 
 CONSOLIDATABLE = {"Consolidatable": Condition(status=TRUE, reason="Consolidatable", observed_generation=1)}
 DRIFTED = {"Drifted": Condition(status=TRUE, reason="NodePoolDrifted", observed_generation=1)}
+DISRUPTED_TAINT_MANIFEST = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 EVERYTHING = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
 
 
@@ -97,7 +98,7 @@ def test_a_node_whose_move_the_policy_declines_names_the_policy() -> None:
 
     assert explain(env)["node"].code == "goes"
     assert reason.code == "policy"
-    assert reason.message.startswith("policy 'never' declined to evict 1 pod(s) to save ")
+    assert reason.message.startswith("policy 'never' declined to evict 1 pod to save ")
 
 
 def test_a_policy_that_fails_is_an_error() -> None:
@@ -149,9 +150,11 @@ def test_node_with_a_recent_pod_event_is_young() -> None:
     assert explain(env)["node"].code == "young"
 
 
-def test_a_young_node_says_how_long_consolidate_after_still_takes() -> None:
-    env = an_environment(conditions={}, after=3600)
-    add_pod(env, owner=add_owner(env, "ReplicaSet"))
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_young_node_says_how_long_consolidate_after_still_takes(is_empty: bool) -> None:
+    env = an_environment(conditions=CONSOLIDATABLE if is_empty else {}, after=3600)
+    if not is_empty:
+        add_pod(env, owner=add_owner(env, "ReplicaSet"))
 
     message = explain(env)["node"].message
 
@@ -167,6 +170,15 @@ def test_node_under_deletion_is_leaving() -> None:
     env = an_environment().delete(NODE_CLAIMS, "claim")
 
     assert explain(env)["node"].code == "leaving"
+
+
+def test_node_that_is_being_replaced_is_leaving_and_the_message_has_the_reason() -> None:
+    env = an_environment(conditions={**DRIFTED, "DisruptionReason": Condition(status=TRUE, reason="Drifted")})
+    env.patch(NODES, "node", {"spec": {"taints": [DISRUPTED_TAINT_MANIFEST]}})
+
+    reason = explain(env)["node"]
+
+    assert (reason.code, reason.message) == ("leaving", "it is being disrupted (Drifted)")
 
 
 def test_node_without_nodepool_is_unmanaged() -> None:

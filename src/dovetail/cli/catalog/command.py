@@ -12,6 +12,7 @@ from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.options.catalog import catalog_in, prices_in
 from dovetail.cli.output.console import terminal_width, write, write_lines, write_note
 from dovetail.codec.catalog.instance_types import encode_catalog
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.errors import CatalogError, InvalidInputError, ValidationError
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
@@ -103,8 +104,8 @@ def record(regions: Sequence[str], file: str, endpoint_url: str | None, source: 
     data = encode_catalog(recorded)
     _write_atomically(file, data)
     write_note(
-        f"{file}: {len(recorded.instance_types)} instance types in {len(recorded.regions)} region(s),"
-        f" {len(data) // 1024} KiB"
+        f"{file}: {pluralize(len(recorded.instance_types), 'instance type')} in "
+        f"{pluralize(len(recorded.regions), 'region')}, {len(data) // 1024} KiB"
     )
 
 
@@ -153,7 +154,8 @@ def _refuse_unknown(types: Sequence[str], ec2_catalog: Catalog, region: str) -> 
             continue
         close = get_close_matches(name, sorted(names), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        reason = f"not offered in {region}" if name in anywhere else f"no such type{hint}"
+        known = name in anywhere
+        reason = f"is not offered in {region}" if known else f"is not an instance type or family{hint}"
         errors.append(ValidationError(name, 0, "", reason))
     if errors:
         raise InvalidInputError(errors)

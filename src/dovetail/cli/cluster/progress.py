@@ -1,6 +1,5 @@
 """Progress of a run: a bar with the remaining time, or plain lines if piped."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -8,7 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from dovetail.cli.output.console import write_note
+from dovetail.cli.output.console import may_animate, write_note
 from dovetail.eks.apply.executor import ProgressListener
 from dovetail.eks.plan.planner import Action, Step, critical_path_seconds
 from dovetail.eks.plan.resource_kinds import KINDS
@@ -66,7 +65,7 @@ class BarProgress(ProgressListener):
 @contextmanager
 def show_progress(steps: Sequence[Step]) -> Iterator[ProgressListener]:
     """Yield a listener that shows progress while steps are executed."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not may_animate():
         yield LineProgress(steps)
         return
     columns = (BarColumn(), TextColumn("{task.fields[left]}"), TextColumn("{task.fields[doing]}"))

@@ -34,7 +34,7 @@ from dovetail.cli.options.cluster_source import (
 from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.cost.fleet_gap import measure_fleet
-from dovetail.core.cost.node_groups import GroupKind
+from dovetail.core.cost.node_groups import GroupKind, find_node_group
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
@@ -248,7 +248,12 @@ def _find_pod(cluster: ExplainedCluster, name: str, namespace: str) -> Pod:
         namespaces = ", ".join(pod.namespace for pod in matches)
         raise DovetailError(f"several namespaces have a pod {bare!r}: {namespaces}; choose one with -n")
     if not matches:
-        raise DovetailError(f"there is no pod {name!r}{_suggest(bare, [pod.name for pod in pods])}")
+        elsewhere = sorted({pod.namespace for pod in pods if pod.name == bare})
+        if elsewhere:
+            raise DovetailError(f"there is no pod {namespace}/{bare}; it is in {', '.join(elsewhere)}")
+        where = f" in namespace {namespace}" if namespace else ""
+        names = [pod.name for pod in pods if namespace in ("", pod.namespace)]
+        raise DovetailError(f"there is no pod {bare!r}{where}{_suggest(bare, names)}")
     return matches[0]
 
 
@@ -329,11 +334,14 @@ def _explain_running(cluster: ExplainedCluster, pod: Pod, explanation: PodExplan
     node = cluster.cache.node(pod.node_name)
     price = reason.price if reason is not None else 0.0
     is_blocker = bool(explanation.blocking) or explanation.protected
+    on_fargate = node is not None and find_node_group(node.labels, node.provider_id).kind is GroupKind.FARGATE
+    share = _dominant_share(pod, node) if node is not None else 0.0
     explanation = msgspec.structs.replace(
         explanation,
         stay=reason if is_blocker else None,
         node_price=price,
-        node_share=_dominant_share(pod, node) if node is not None else 0.0,
+        node_share=1.0 if on_fargate else share,
+        on_fargate=on_fargate,
     )
     if pod.is_owned_by_daemon_set or pod.is_static or pod.is_terminal or pod.deleting:
         return explanation

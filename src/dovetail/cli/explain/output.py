@@ -69,7 +69,9 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     node_price: float = 0.0
     """USD per hour of its node; 0 if that is unknown."""
     node_share: float = 0.0
-    """Larger share of the node's CPU and memory that it requests."""
+    """Larger share of the node's CPU and memory that it requests; all of it on Fargate."""
+    on_fargate: bool = False
+    """Its node is for this pod alone, and billed by its size."""
     waiting: bool = False
     budgets: list[str] = []
     blocking: list[str] = []
@@ -133,9 +135,7 @@ def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
     yield Text()
     total = sum(reason.price for reason in reasons)
     unpriced = sum(not has_price(reason) for reason in reasons)
-    verb = "is" if unpriced == 1 else "are"
-    uncounted = f"; {unpriced:,} without a price {verb} not counted" if unpriced else ""
-    yield Text(f"{pluralize(len(reasons), 'node')}, {_per_hour(total)}{uncounted}.", style="bold")
+    yield Text(f"{_sum_nodes(len(reasons), total, unpriced)}.", style="bold")
     yield from _format_unpriced(explained.unpriced)
     yield from _describe_node_cost(total, sum(reason.node_cost for reason in reasons))
     if explained.target.target_price < explained.target.price:
@@ -143,6 +143,13 @@ def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
     if explained.gap is not None and explained.gap.ratio is not None:
         yield Text(_describe_gap(explained.gap))
     yield _format_source(prices)
+
+
+def _sum_nodes(nodes: int, price: float, unpriced: int) -> str:
+    """Return the sum of all prices, and the number of nodes that it lacks."""
+    verb = "is" if unpriced == 1 else "are"
+    uncounted = f"; {unpriced:,} without a price {verb} not counted" if unpriced else ""
+    return f"{pluralize(nodes, 'node')}, {_per_hour(price)}{uncounted}"
 
 
 def _format_unpriced(unpriced: list[UnpricedNode]) -> Iterable[Text]:
@@ -169,7 +176,7 @@ def _describe_node_cost(price: float, node_cost: float) -> Iterable[Text]:
 def _describe_target(target: TargetFleet) -> str:
     return (
         f"{target.nodes:,} of them, {target.price:,.2f} USD/h, may be replaced: "
-        f"could be {target.target_nodes:,} nodes for {target.target_price:,.2f} USD/h"
+        f"could be {pluralize(target.target_nodes, 'node')} for {target.target_price:,.2f} USD/h"
         + (
             f" (with node costs {target.price + target.node_cost:,.2f} and "
             f"{target.target_price + target.target_node_cost:,.2f})."
@@ -239,7 +246,7 @@ def format_pod(pod: PodExplanation, prices: str) -> Iterable[Text]:
             yield Text(f"That costs {_per_hour(pod.stay.price)}.")
     if pod.new_burstable:
         yield Text(f"{pod.new} is {pod.new_burstable}.")
-    if pod.new:
+    if pod.new or pod.node_price:
         yield _format_source(prices)
 
 
@@ -270,7 +277,7 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
     else:
         yield Text("Nothing blocks the termination of a node.")
     yield Text(
-        f"{pluralize(report.nodes, 'node')}, {_per_hour(report.price)}; "
+        f"{_sum_nodes(report.nodes, report.price, len(report.unpriced))}; "
         f"{_per_hour(report.saving)} of it can be saved without changes.",
         style="bold",
     )
@@ -288,7 +295,11 @@ def _describe_running(pod: PodExplanation) -> Iterable[Text]:
     """Yield the price share of a running pod, and the node that it could move to."""
     if not pod.node:
         return
-    if pod.node_price:
+    if not pod.node_price:
+        yield Text("The price of its node is not known.")
+    elif pod.on_fargate:
+        yield Text(f"Fargate bills the node for this pod alone: {_per_hour(pod.node_price)}.")
+    else:
         yield Text(
             f"It requests {pod.node_share:.0%} of the node (the larger share of CPU and memory): "
             f"{_per_hour(pod.node_price * pod.node_share)} of {_per_hour(pod.node_price)}."

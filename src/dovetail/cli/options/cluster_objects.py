@@ -49,16 +49,17 @@ def read_cluster_objects(
 ) -> tuple[ClusterObjects, datetime]:
     """Return the objects of dumps or of a live cluster, and when they were read.
 
-    Kinds that are missing or may not be listed are named in ``missing``. Raises
-    ``DovetailError`` if there are no nodes or the API server does not respond.
+    The time is that of the API server, or the latest in the dumps. Kinds that are
+    missing or may not be listed are named in ``missing``. Raises ``DovetailError``
+    if there are no nodes or the API server does not respond.
     """
-    now = SystemClock().now()
     if not cluster:
         access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
-        return asyncio.run(list_objects(access)), now
+        listed = asyncio.run(list_objects(access))
+        return listed, listed.recorded_at or SystemClock().now()
     if kubeconfig or context:
         raise click.UsageError(DUMP_OR_ACCESS)
     read = read_dumps(read_sources(cluster))
     if not any(obj.get("kind") == "Node" for obj in read.objects):
         raise DovetailError(f"no nodes in {', '.join(cluster)}; make a dump with: {MAKE_DUMP}")
-    return read, read.recorded_at or now
+    return read, read.recorded_at or SystemClock().now()

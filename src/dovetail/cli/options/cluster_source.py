@@ -113,7 +113,7 @@ class RecordedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     cache: ClusterCache
     now: datetime
-    """Now, or the time of the dumps."""
+    """Now, by the clock of the API server, or the time of the dumps."""
     missing: tuple[str, ...] = ()
     """Kinds that decide about nodes and of which no object was read, as sentences."""
 
@@ -167,7 +167,7 @@ def read_cluster(source: ClusterSource) -> ExplainedCluster:
     if files is None or cluster is None:
         raise InvalidInputError(errors)
     for sentence in cluster.missing:
-        write_note(f"Note: {sentence}")
+        write_note(f"note: {sentence}")
     cache, now = cluster.cache, cluster.now
     region = find_region(files.catalog, source.region or get_region_of_nodes(cache.nodes()))
     discounted = with_discount_source(files.prices, files.discounts)
@@ -199,24 +199,23 @@ def load_access(source: ClusterSource) -> RestConfig:
 def read_savings(
     cluster: tuple[str, ...], kubeconfig: str | None, context: str, namespace: str
 ) -> tuple[SavingsLedger | None, datetime]:
-    """Return the savings ledger of a live cluster or of dumps, and now or the time of the dumps."""
-    now = SystemClock().now()
+    """Return the savings ledger of a live cluster or of dumps, and the time: now or that of the dumps."""
     if not cluster:
         access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
-        return asyncio.run(read_ledger(access, namespace)), now
+        return asyncio.run(read_ledger(access, namespace))
     if kubeconfig or context:
         raise click.UsageError(DUMP_OR_ACCESS)
     files = read_sources(cluster)
-    return find_ledger(files), read_inputs([], files).recorded_at or now
+    return find_ledger(files), read_inputs([], files).recorded_at or SystemClock().now()
 
 
 def read_objects(source: ClusterSource) -> RecordedCluster:
     """Return the objects of the live cluster, or of the dumps."""
-    now = SystemClock().now()
     if not source.cluster:
         listed = asyncio.run(list_objects(load_access(source)))
         names = [kind.qualified_name for kind in _DECISIVE]
         missing = tuple(text for text in listed.missing if any(name in text for name in names))
+        now = listed.recorded_at or SystemClock().now()
         return RecordedCluster(cache=ClusterCache.from_raw(listed.objects), now=now, missing=missing)
     if source.kubeconfig or source.context:
         raise click.UsageError(DUMP_OR_ACCESS)
@@ -224,7 +223,7 @@ def read_objects(source: ClusterSource) -> RecordedCluster:
     if not inputs.nodes:
         raise DovetailError(f"no nodes in {', '.join(source.cluster)}; make a dump with: {MAKE_DUMP}")
     return RecordedCluster(
-        cache=load_cache(inputs), now=inputs.recorded_at or now, missing=_find_missing(inputs)
+        cache=load_cache(inputs), now=inputs.recorded_at or SystemClock().now(), missing=_find_missing(inputs)
     )
 
 

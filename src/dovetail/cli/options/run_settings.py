@@ -14,8 +14,8 @@ from dovetail.model.cloud.cpu_credits import BurstablePolicy
 from dovetail.model.settings import ControllerSettings, MinValuesPolicy, PreferencePolicy
 
 GATES: Final = "feature-gates"
-
-
+_TYPE_NAMES: Final = {click.FloatRange.name: "a number", click.IntRange.name: "a whole number"}
+"""Click's names of types, which are no words of users ("not a valid float range"), in plain words."""
 _Change = Callable[[ControllerSettings, Any], ControllerSettings]
 
 
@@ -94,7 +94,10 @@ def _set(settings: ControllerSettings, name: str, value: str) -> ControllerSetti
     try:
         parsed = kind.convert(value, None, None)
     except click.BadParameter as error:
-        raise click.BadParameter(f"{name}: {error.message}") from None
+        message = error.message
+        for type_name, plain in _TYPE_NAMES.items():
+            message = message.replace(f"a valid {type_name}", plain)
+        raise click.BadParameter(f"{name}: {message}") from None
     return change(settings, convert(parsed))
 
 

@@ -26,8 +26,14 @@ _WRAP_INDENT = 4
 _MIN_WRAP_WIDTH = 20
 _MIN_COLUMN_WIDTH = 24
 """Narrowest last column that text is wrapped in; otherwise it continues at the indent."""
+_MEGABYTE = 1_000_000
 EXIT_BROKEN_PIPE = 141
 """128 + SIGPIPE, as a shell reports it."""
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes: ``4.2 kB``, ``2.3 MB``."""
+    return f"{size / 1e6:,.1f} MB" if size >= _MEGABYTE else f"{size / 1e3:,.1f} kB"
 
 
 def write(text: str) -> None:
@@ -121,10 +127,15 @@ def write_error(text: str) -> None:
     write_note(f"error: {text}")
 
 
+def may_animate() -> bool:
+    """Return True if stderr is a terminal that may show spinners and bars; not with NO_COLOR."""
+    return not _missing(sys.stderr) and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
     """Show a spinner while work is in progress, on a terminal that may be animated."""
-    if _missing(sys.stderr) or not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
+    if not may_animate():
         yield
         return
     from rich.console import Console

@@ -1,6 +1,5 @@
 """``dovetail preview``: what a change would do to a cluster."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -17,11 +16,11 @@ from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_di
 from dovetail.cli.options.durations import Span
 from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.options.run_settings import GATES, NAMES, change_settings, describe_settings
-from dovetail.cli.output.console import progress, write, write_lines
+from dovetail.cli.output.console import may_animate, progress, write, write_lines
 from dovetail.cli.output.sections import format_table
 from dovetail.cli.preview.formats import format_html, format_markdown
 from dovetail.cli.preview.sections import build_sections
-from dovetail.codec.text.suggestions import suggest
+from dovetail.codec.text.suggestions import pluralize, suggest
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
 from dovetail.model.cloud.discounts import DiscountBook
@@ -327,7 +326,7 @@ def _run(
 @contextmanager
 def _show_progress() -> Iterator[Callable[[str], Progress] | None]:
     """Show on a terminal how far the play is."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not may_animate():
         yield None
         return
     with Console(stderr=True).status("Copying the cluster") as status:
@@ -335,7 +334,10 @@ def _show_progress() -> Iterator[Callable[[str], Progress] | None]:
         def show(name: str) -> Progress:
             def update(elapsed: timedelta, observer: Observer) -> None:
                 last = observer.samples[-1]
-                state = f"{last.nodes:,} nodes, ${last.price:,.2f}/h, {last.pending:,} pods pending"
+                state = (
+                    f"{pluralize(last.nodes, 'node')}, ${last.price:,.2f}/h, "
+                    f"{pluralize(last.pending, 'pod')} pending"
+                )
                 status.update(f"Playing {name}: {format_duration(elapsed.total_seconds())}, {state}")
 
             return update

@@ -14,6 +14,7 @@ from dovetail.cli.output.html_page import (
     format_section,
 )
 from dovetail.cli.output.sections import Section
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.preview.report import BrokenLimit, Course, Preview, Wave
 
 _ESCAPES: Final = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "\n": " "})
@@ -57,9 +58,10 @@ def _get_points(course: Course, field: str) -> Points:
 def _band(wave: Wave, x: Callable[[float], float]) -> str:
     left = x(wave.started)
     right = x(wave.finished) if wave.finished is not None else float(WIDTH)
+    nodes = pluralize(wave.nodes, "node")
     return (
         f'<rect class="wave" x="{left:.1f}" width="{max(right - left, 1):.1f}" y="{TOP}" '
-        f'height="{HEIGHT - TOP - BOTTOM}"><title>Wave {wave.number}: {wave.nodes:,} nodes</title></rect>'
+        f'height="{HEIGHT - TOP - BOTTOM}"><title>Wave {wave.number}: {nodes}</title></rect>'
     )
 
 
@@ -74,7 +76,8 @@ def format_markdown(preview: Preview, sections: Sequence[Section], broken: Seque
         f"### Preview of this change on the cluster: {outcome}",
         "",
         f"**{difference.nodes:+,} nodes**, **{cost} a month**{percent}, "
-        f"{preview.course.evictions:,} evictions, {difference.pods_without_node:+,} pods without a node.",
+        f"{pluralize(preview.course.evictions, 'eviction')}, "
+        f"pods without a node: {difference.pods_without_node:+,}.",
     ]
     for section in sections:
         is_long = section.title in ("Waves", "Workloads", "Basis")

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import HOURS_PER_MONTH
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.savings.report import Line, OtherCloud, Savings
 
 _MAX_ROWS: Final = 10
@@ -146,14 +147,15 @@ def _other_cloud(report: Savings, fleet: OtherCloud) -> Iterable[Text]:
 
 
 def _describe_fleet(fleet: OtherCloud) -> str:
-    nodes = "1 node" if fleet.nodes_on_ec2 == 1 else f"{fleet.nodes_on_ec2:,} nodes"
+    pods, nodes = pluralize(fleet.pods, "pod"), pluralize(fleet.nodes_on_ec2, "node")
     month = _month(fleet.price_on_ec2)
-    return f"{fleet.pods:,} pods on {nodes}: ${fleet.price_on_ec2:,.3f} per hour (${month} a month)"
+    return f"{pods} on {nodes}: ${fleet.price_on_ec2:,.3f} per hour (${month} a month)"
 
 
 def _unschedulable(fleet: OtherCloud) -> Iterable[str]:
     if fleet.unschedulable:
-        yield f"{fleet.unschedulable:,} more pods fit on no EC2 instance; {fleet.message}"
+        fit = "fits" if fleet.unschedulable == 1 else "fit"
+        yield f"{pluralize(fleet.unschedulable, 'more pod')} {fit} on no EC2 instance; {fleet.message}"
 
 
 def _notes(report: Savings, prices: str) -> Iterable[Text]:

@@ -31,7 +31,7 @@ from dovetail.view.document import (
 
 _ADVICE: Final = {
     "goes": "Nothing: it is terminated or replaced next.",
-    "leaving": "Nothing: it is being deleted.",
+    "leaving": "Nothing: it is being deleted or replaced.",
     "unmanaged": "Move its pods to a NodePool and delete the node: only nodes of a NodePool are disrupted.",
     "spared": "Change the blocker: allow a disruption in the PodDisruptionBudget, or remove the annotation "
     "karpenter.sh/do-not-disrupt.",

@@ -24,6 +24,7 @@ from dovetail.kube.connection import Connection
 from dovetail.kube.preflight import kubernetes_version
 from dovetail.kube.rate_limit import RateLimiter
 from dovetail.kube.reflector import Reflector
+from dovetail.kube.server_clock import ServerClock
 from dovetail.model.savings import LEDGER_CONFIG_MAP, SavingsLedger
 from dovetail.ports.api_resources import CONFIG_MAPS, EVENTS, Resource
 from dovetail.ports.kube_errors import Forbidden, NotFound
@@ -58,10 +59,12 @@ class LiveSource:
         self._log = log
         self._name = name
         self._loop = AsyncioEventLoop()
+        self._clock = ServerClock(self._loop)
         self._connection = Connection(
             access,
             rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
             user_agent=f"dovetail/{__version__}",
+            server_clock=self._clock,
         )
         self._kube = HttpKubeClient(self._connection)
         self._cache = ClusterCache()
@@ -97,8 +100,9 @@ class LiveSource:
             await self.close()
             raise
         await self._read_history(producer)
-        await producer.publish(self._loop.now())
-        self._loop.spawn(producer.run(self._loop.now))
+        await producer.publish(self._clock.now())
+        self._loop.spawn(producer.run(self._clock.now))
+        self._loop.spawn(self._follow_clock())
         self._loop.spawn(self._follow_history(producer))
         self._loop.spawn(self._follow_status(producer))
 
@@ -171,7 +175,21 @@ class LiveSource:
             return SourceStatus()
         since, reflector = min(lost, key=lambda entry: entry[0])
         reason = f"{self._connection.server} does not answer; trying again ({reflector.last_error})"
-        return SourceStatus(stale=True, reason=reason, since=since)
+        return SourceStatus(stale=True, reason=reason, since=since + self._clock.offset)
+
+    async def _follow_clock(self) -> None:
+        """Read the clock of the API server again as long as its offset changes.
+
+        Virtual time may run faster than ours, and watches do not say the time. A constant
+        offset is read with the history only.
+        """
+        offset = timedelta()
+        while True:
+            await self._loop.sleep(_STATUS_INTERVAL)
+            if self._clock.offset != offset:
+                offset = self._clock.offset
+                with suppress(DovetailError):
+                    await kubernetes_version(self._connection)
 
     async def _follow_history(self, producer: ViewProducer) -> None:
         while True:

@@ -240,7 +240,7 @@ export const DECISION_WORDS = {
 /** What would change the reason why a node is kept. @type {Record<string, string>} */
 export const KEEP_REMEDIES = {
   goes: "Nothing to do: it is terminated or replaced next.",
-  leaving: "Nothing to do: it is being deleted.",
+  leaving: "Nothing to do: it is being deleted or replaced.",
   unmanaged: "It belongs to no NodePool, so the autoscaler never disrupts it.",
   spared: "Change the object that blocks the disruption: relax the PodDisruptionBudget, or remove the annotation karpenter.sh/do-not-disrupt.",
   setting: "Change consolidationPolicy or consolidateAfter of its NodePool.",

@@ -134,11 +134,11 @@ def controller_resources(facts: Facts, controller: Controller) -> Iterator[Sympt
         for status in get_list(pod, "status", "containerStatuses")
     )
     if killed:
-        reasons.append(f"{killed} replicas were OOMKilled")
+        reasons.append(f"{pluralize(killed, 'replica')} OOMKilled")
     if reasons:
         yield Symptom(
             about=controller.about,
-            seen=f"{nodes} nodes, {pending} pending pods; {'; '.join(reasons)}",
+            seen=f"{pluralize(nodes, 'node')}, {pluralize(pending, 'pending pod')}; {'; '.join(reasons)}",
             wrong="it is killed or slow exactly when many pods are pending",
             fix=f"kubectl set resources {controller.target} "
             f"--requests=cpu=1,memory={required_mib}Mi --limits=memory={required_mib}Mi",

@@ -138,7 +138,8 @@ def two_controllers(facts: Facts) -> Iterator[Symptom]:
     for other in running[1:]:
         yield Symptom(
             about=other.about,
-            seen=f"{other.replicas} replicas of {other.kind}, beside {running[0].about} ({running[0].kind})",
+            seen=f"{pluralize(other.replicas, 'replica')} of {other.kind}, "
+            f"beside {running[0].about} ({running[0].kind})",
             wrong="both launch nodes for the same pods and disrupt each other's nodes",
             fix=f"kubectl scale {other.target} --replicas=0  # or the other one; see dovetail migrate",
         )

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Final
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.network import CreatedVpc, Vpc
 from dovetail.errors import DovetailError
@@ -57,7 +58,7 @@ def with_account_zones(
     ordered = [*sorted(in_use), *(name for name in supported if name not in in_use)]
     if created.zones > len(ordered):
         raise ZoneError(
-            f"vpc.create.zones: {created.zones}, but this account has {len(ordered)} zones in "
+            f"vpc.create.zones: {created.zones}, but this account has {pluralize(len(ordered), 'zone')} in "
             f"{config.region} that support a control plane: {', '.join(ordered)}"
         )
     chosen = created.model_copy(update={"zones": ordered[: created.zones]})

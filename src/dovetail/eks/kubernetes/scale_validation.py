@@ -205,7 +205,8 @@ class ScaleValidation:
                 return None
             if not self._nodes:
                 raise ValidationFailedError(
-                    f"all {len(ready)} pods fit on nodes that existed before; use more --replicas or --cpu"
+                    f"nodes that existed before have room for {pluralize(len(ready), 'pod')}; use more "
+                    "--replicas or --cpu"
                 )
             nodes = pluralize(len(self._nodes), "new node")
             return f"{pluralize(len(ready), 'pod')} ready on {nodes}"
@@ -237,7 +238,7 @@ class ScaleValidation:
             kept = [node for node in self._nodes.values() if node.removed_seconds is None]
             removed = len(self._nodes) - len(kept)
             stays = "".join(f"; {node.name} stays for pod {node.kept_by}" for node in kept)
-            return f"{removed} nodes were removed{stays}"
+            return f"{pluralize(removed, 'node')} removed{stays}"
 
         async def diagnose() -> str:
             return await self._removal_blockers()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
@@ -142,6 +143,6 @@ def _validate_home(config: ClusterConfig) -> Iterator[FieldError]:
     if isinstance(config.home, ControllerNodeGroup) and config.home.desired < config.controller.replicas:
         yield (
             ("home", "desired"),
-            f"{config.home.desired} nodes for {config.controller.replicas} replicas of the "
+            f"{pluralize(config.home.desired, 'node')} for {config.controller.replicas} replicas of the "
             "controller, which do not share a node: increase nodes or decrease replicas",
         )

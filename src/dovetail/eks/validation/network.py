@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from itertools import combinations
 
 from dovetail.codec.text.field_path import FieldPath
-from dovetail.codec.text.suggestions import suggest
+from dovetail.codec.text.suggestions import pluralize, suggest
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.network import CreatedVpc, ExistingVpc, Nat
@@ -93,7 +93,10 @@ def _validate_created(vpc: CreatedVpc, region: Region | None) -> Iterator[FieldE
     ]
     for field, cidrs in subnet_fields:
         if cidrs and len(cidrs) != count:
-            yield ((*_CREATE, field), f"has {len(cidrs)} subnets for {count} zones; expected one per zone")
+            yield (
+                (*_CREATE, field),
+                f"has {pluralize(len(cidrs), 'subnet')} for {count} zones; expected one per zone",
+            )
     yield from _validate_subnets(vpc, vpc_network, count)
 
 
@@ -122,7 +125,7 @@ def _validate_zones(vpc: CreatedVpc, region: Region) -> Iterator[FieldError]:
     if not isinstance(vpc.zones, list):
         if vpc.zones > len(select_zones(vpc, region)):
             available = len(select_zones(vpc, region))
-            yield (*_CREATE, "zones"), f"{region.name} has {available} zones"
+            yield (*_CREATE, "zones"), f"{region.name} has {pluralize(available, 'zone')}"
         return
     if len(vpc.zones) < 2:
         yield (*_CREATE, "zones"), "EKS requires at least two zones"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.doctor.controller_deployment import controllers
 from dovetail.doctor.iam_policies import ACTIONS_SINCE
 from dovetail.doctor.object_fields import age, get_field, get_list, label, name_of, namespace_of
@@ -13,7 +14,7 @@ from dovetail.kube.preflight import KARPENTER_LEASE
 from dovetail.migration.facts import WEBHOOKS, MigrationFacts
 from dovetail.migration.report import Area, Item, Level
 from dovetail.migration.settings import Support, map_settings
-from dovetail.ports.api_resources import DEPLOYMENTS, LEASES
+from dovetail.ports.api_resources import DEPLOYMENTS, LEASES, SERVICE_ACCOUNTS
 
 NEWEST_KNOWN: Final = (1, 14)
 _EXPIRY: Final = timedelta(minutes=1)
@@ -37,7 +38,7 @@ def deployment(facts: MigrationFacts) -> Iterator[Item]:
     chart, image = label(karpenter.deployment, "helm.sh/chart"), str(karpenter.container.get("image") or "")
     ready = int(get_field(karpenter.deployment, "status", "readyReplicas") or 0)
     text = f"version {version_text(facts) or 'unknown'} ({chart or image or 'no chart or image'}), "
-    text += f"{ready} of {karpenter.replicas} replicas ready"
+    text += f"{ready} of {pluralize(karpenter.replicas, 'replica')} ready"
     level = Level.OK
     if karpenter.version and karpenter.version < (1,):
         level, text = Level.BLOCKER, f"{text}; upgrade to Karpenter 1.x first: older versions do not store v1"
@@ -54,7 +55,7 @@ def deployment(facts: MigrationFacts) -> Iterator[Item]:
             about=controller.about,
             text="a second Deployment of Karpenter: scale it to zero, too"
             if is_karpenter
-            else f"Dovetail is installed, {controller.replicas} replicas",
+            else f"Dovetail is installed, {pluralize(controller.replicas, 'replica')}",
         )
 
 
@@ -72,6 +73,9 @@ def settings(facts: MigrationFacts) -> Iterator[Item]:
     if get_list(facts.karpenter.container, "envFrom"):
         text = "variables of ConfigMaps and Secrets are not read; compare them with `dovetail run --help`"
         yield Item(area=Area.SETTINGS, level=Level.WARNING, about="envFrom", text=text)
+    elif not get_list(facts.karpenter.container, "env"):
+        text = "its environment variables are unknown: `dovetail dump` leaves them out; read the live cluster"
+        yield Item(area=Area.SETTINGS, level=Level.WARNING, about=facts.karpenter.about, text=text)
 
 
 def permissions(facts: MigrationFacts) -> Iterator[Item]:
@@ -79,10 +83,11 @@ def permissions(facts: MigrationFacts) -> Iterator[Item]:
     karpenter = facts.karpenter
     if karpenter is None:
         return
-    account = f"ServiceAccount/{karpenter.namespace}/{karpenter.service_account}"
-    role = karpenter.role_arn or "Pod Identity or the node's role (no annotation)"
-    text = f"{role}; trusts this service account, so Dovetail runs with it"
-    yield Item(area=Area.PERMISSIONS, level=Level.OK, about=account, text=text)
+    if SERVICE_ACCOUNTS not in facts.facts.unseen:
+        account = f"ServiceAccount/{karpenter.namespace}/{karpenter.service_account}"
+        role = karpenter.role_arn or "Pod Identity or the node's role (no annotation)"
+        text = f"{role}; trusts this service account, so Dovetail runs with it"
+        yield Item(area=Area.PERMISSIONS, level=Level.OK, about=account, text=text)
     newer = [action for since, action in ACTIONS_SINCE if karpenter.version and karpenter.version < since]
     if newer:
         text = (
