@@ -11,9 +11,9 @@ RUN   := $(VENV)/bin/python -m
 # Containers often set it. Without compiled modules, each process of a test compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Two test processes, each with control planes of its own: live tests wait most of the time. On a cluster
+# Three test processes, each with control planes of its own: live tests wait most of the time. On a cluster
 # of --kubeconfig they would meet.
-LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 2 --dist loadfile --no-loadscope-reorder)
+LIVE_PROCESSES = $(if $(findstring --kubeconfig,$(ARGS)),,-n 3 --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
