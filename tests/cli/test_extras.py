@@ -59,6 +59,19 @@ def test_a_command_that_lacks_an_extra_says_how_to_get_it(command: str) -> None:
     assert result.stderr.endswith("; install it with: make setup\n")
 
 
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [("pipx_metadata.json", "pipx install --force"), ("uv-receipt.toml", "uv tool install")],
+)
+def test_the_tool_that_installed_dovetail_is_named(tmp_path: Path, file: str, command: str) -> None:
+    (tmp_path / file).touch()
+    program = f"import sys; sys.prefix = {str(tmp_path)!r}; from dovetail.cli.main import main; main()"
+
+    result = run_without_extras(program, "run", "--help")
+
+    assert result.stderr.endswith(f"; install it with: {command} 'dovetail[run]'\n")
+
+
 def test_a_migration_is_checked_without_extras() -> None:
     program = "from dovetail.cli.main import main; main()"
 

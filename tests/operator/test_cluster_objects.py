@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.operator.cluster_objects import list_objects, read_ledger
+from dovetail.ports import api_resources as kinds
 from tests.kube.api_server import served
 from tests.simulator.rest.rest_server import NOON
 
@@ -35,3 +36,11 @@ def test_savings_ledger_has_the_time_of_the_api_server_not_of_this_computer() ->
 
     assert ledger is None
     assert NOON <= now < NOON + timedelta(minutes=1)
+
+
+def test_kinds_without_objects_are_empty_and_not_missing() -> None:
+    listed = read(list_objects)
+
+    assert kinds.POD_DISRUPTION_BUDGETS in listed.empty
+    assert kinds.NAMESPACES not in listed.empty  # Each API server has some.
+    assert not listed.missing

@@ -19,10 +19,10 @@ def a_trace(*events: Event, seconds: float = 3600) -> Trace:
     return Trace(header=HEADER, events=(*pools(), *events), seconds=seconds)
 
 
-def write_trace(path: Path, *events: Event, seconds: float = 3600) -> Path:
+def write_trace(path: Path, *events: Event, seconds: float = 3600, has_pool: bool = True) -> Path:
     """Write the same to a file."""
     with TraceWriter(path, HEADER) as writer:
-        for event in (*pools(), *events, End(t=seconds)):
+        for event in (*(pools() if has_pool else ()), *events, End(t=seconds)):
             writer.write(event)
     return path
 

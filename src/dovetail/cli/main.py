@@ -62,6 +62,8 @@ _EXTRAS = {
     "troposphere": "cluster",
 }
 """Modules that ``pip install dovetail`` leaves out, and the extra that has them."""
+_INSTALLERS = {"pipx_metadata.json": "pipx install --force", "uv-receipt.toml": "uv tool install"}
+"""File in the environment of a tool that installs commands → how it adds an extra."""
 
 
 class Dovetail(LazyGroup):
@@ -110,13 +112,20 @@ def _describe_environment(error: Exception) -> str:
         module = (error.name or "").partition(".")[0]
         extra = _EXTRAS.get(module)
         if extra:
-            is_checkout = (_PACKAGE.parents[1] / "Makefile").exists()
-            command = "make setup" if is_checkout else f"pip install 'dovetail[{extra}]'"
-            return f"this needs the package {module!r}; install it with: {command}"
+            return f"this needs the package {module!r}; install it with: {_get_install_command(extra)}"
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         # Click prints help without handling a full disk.
         return f"{error.filename or 'standard output'} cannot be written: {error.strerror}"
     return ""
+
+
+def _get_install_command(extra: str) -> str:
+    """Return how to install an extra the way that this Dovetail was installed."""
+    for file, command in _INSTALLERS.items():
+        if Path(sys.prefix, file).exists():
+            return f"{command} 'dovetail[{extra}]'"
+    is_checkout = (_PACKAGE.parents[1] / "Makefile").exists()
+    return "make setup" if is_checkout else f"pip install 'dovetail[{extra}]'"
 
 
 def _report_usage_error(error: click.ClickException) -> None:

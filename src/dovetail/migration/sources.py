@@ -51,7 +51,7 @@ async def read_cluster(access: RestConfig, *, now: datetime, catalog: Catalog) -
 
 
 def read_dumps(files: Sequence[NamedFile], *, now: datetime, catalog: Catalog) -> Facts:
-    """Return the objects of dumps; a kind without objects is unknown."""
+    """Return the objects of dumps; a kind that they neither list nor have objects of is unknown."""
     reader = ManifestReader()
     resources = {(resource.api_version, resource.kind): resource for resource in (*READ, *OLDER)}
     objects: dict[Resource, dict[tuple[str, str], Object]] = {}
@@ -69,6 +69,9 @@ def read_dumps(files: Sequence[NamedFile], *, now: datetime, catalog: Catalog) -
     if not objects:
         names = ", ".join(name for name, _ in files)
         raise DovetailError(f"no objects of a cluster in {names}; make a dump with: {DUMP}")
+    for resource in READ:
+        if resource.kind in reader.listed_kinds:
+            objects.setdefault(resource, {})  # Listed, and there are none.
     older = {(resource.group, resource.plural) for resource in objects if resource in OLDER}
     unseen: dict[Need, str] = {
         resource: f"the dump has no {resource.qualified_name}"

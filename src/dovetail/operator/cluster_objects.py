@@ -64,13 +64,17 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     """Objects of a cluster in wire format, as far as they could be read."""
 
     objects: tuple[dict[str, Any], ...]
+    empty: tuple[Resource, ...] = ()
+    """Kinds that were listed and have no objects."""
     missing: tuple[str, ...] = ()
     """Kinds that could not be read, as sentences."""
     recorded_at: datetime | None = None
     """Time of the API server when they were listed; for dumps, the latest in nodes and pods, if any."""
 
     @staticmethod
-    def from_objects(objects: Iterable[dict[str, Any]], missing: Iterable[str] = ()) -> "ClusterObjects":
+    def from_objects(
+        objects: Iterable[dict[str, Any]], *, empty: Iterable[Resource] = (), missing: Iterable[str] = ()
+    ) -> "ClusterObjects":
         """Return objects with the time at which they were recorded."""
         kept = tuple(objects)
         latest = max((get_latest_time(obj) for obj in kept if obj.get("kind") in ("Node", "Pod")), default="")
@@ -78,7 +82,9 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
             recorded_at = msgspec.convert(latest, datetime) if latest else None
         except msgspec.ValidationError:
             recorded_at = None
-        return ClusterObjects(objects=kept, missing=tuple(missing), recorded_at=recorded_at)
+        return ClusterObjects(
+            objects=kept, empty=tuple(empty), missing=tuple(missing), recorded_at=recorded_at
+        )
 
 
 def read_dumps(files: Sequence[NamedFile]) -> ClusterObjects:
@@ -88,8 +94,11 @@ def read_dumps(files: Sequence[NamedFile]) -> ClusterObjects:
     if reader.errors:
         raise InvalidInputError(reader.errors)
     seen = {str(obj.get("kind")) for obj in objects}
-    missing = [kind.qualified_name for kind in READ if kind.kind not in seen and kind not in OPTIONAL]
-    return ClusterObjects.from_objects(objects, [f"the dump has no {', '.join(missing)}"] if missing else ())
+    without = [kind for kind in READ if kind.kind not in seen]
+    empty = [kind for kind in without if kind.kind in reader.listed_kinds]
+    missing = [kind.qualified_name for kind in without if kind not in empty and kind not in OPTIONAL]
+    sentences = [f"the dump has no {', '.join(missing)}"] if missing else []
+    return ClusterObjects.from_objects(objects, empty=empty, missing=sentences)
 
 
 async def list_objects(access: RestConfig) -> ClusterObjects:
@@ -112,6 +121,7 @@ async def list_objects(access: RestConfig) -> ClusterObjects:
         await connection.close()
     return ClusterObjects(
         objects=tuple(obj for listed in lists if not isinstance(listed, str) for obj in listed),
+        empty=tuple(kind for kind, listed in zip(READ, lists, strict=True) if not listed),
         missing=tuple(listed for listed in lists if isinstance(listed, str)),
         recorded_at=clock.now(),
     )

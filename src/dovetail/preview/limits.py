@@ -8,6 +8,7 @@ import msgspec
 
 from dovetail.codec.text.suggestions import nearest_match, pluralize
 from dovetail.errors import DovetailError
+from dovetail.preview.durations import format_duration
 from dovetail.preview.report import BrokenLimit, Preview, WorkloadDisruption
 
 _FORM: Final = re.compile(
@@ -226,14 +227,3 @@ _KINDS: Final = {
 
 def _examples() -> str:
     return ", ".join(kind.example for kind in _KINDS.values())
-
-
-def format_duration(seconds: float) -> str:
-    """Format a time span: ``45s``, ``12m30s``, ``3h05m``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60}h{minutes % 60:02d}m"

@@ -15,6 +15,7 @@ from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import ControllerSettings
 from dovetail.ports.metrics import CONSOLIDATION_POLICY_FAILURES
+from dovetail.preview.durations import find_round_part
 from dovetail.preview.observer import Observer
 from dovetail.preview.report import thin_samples
 from dovetail.replay.demand import Demand
@@ -29,11 +30,7 @@ WARM_UP: Final = timedelta(hours=1)
 _SLICE: Final = timedelta(minutes=5)
 """Virtual time between two reports of progress."""
 _MAX_INTERVALS: Final = 24
-_INTERVAL_WIDTHS: Final = tuple(
-    timedelta(minutes=minutes)
-    for minutes in (1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440, 2880)
-)
-"""Round lengths of the intervals of a report."""
+"""Of a report."""
 _DEFAULT_REGION: Final = "us-east-1"
 _DAY: Final = 86_400.0
 
@@ -260,9 +257,8 @@ class _CostMeter:
     def __init__(self, cluster: SimulatedCluster, began: datetime, seconds: float) -> None:
         self._cluster = cluster
         self._readings = [cluster.ec2.billing.cost(began)]
-        duration = timedelta(seconds=seconds)
-        self.width = _choose_width(duration)
-        for number in range(1, -(-duration // self.width)):
+        self.width = timedelta(seconds=find_round_part(seconds, _MAX_INTERVALS))
+        for number in range(1, -(-timedelta(seconds=seconds) // self.width)):
             cluster.clock.call_at(began + number * self.width, self._read)
 
     def finish(self) -> tuple[float, ...]:
@@ -274,12 +270,6 @@ class _CostMeter:
 
     def _read(self) -> None:
         self._readings.append(self._cluster.ec2.billing.cost(self._cluster.clock.now()))
-
-
-def _choose_width(duration: timedelta) -> timedelta:
-    """Return the shortest round width of which at most ``_MAX_INTERVALS`` cover the duration."""
-    least = duration / _MAX_INTERVALS
-    return next((width for width in _INTERVAL_WIDTHS if width >= least), least)
 
 
 def _count_node_hours(cluster: SimulatedCluster, began: datetime, end: datetime) -> float:

@@ -52,6 +52,8 @@ def test_json_has_the_same_result_each_time_and_html_has_charts_and_loads_nothin
     assert report["waiting"]["pods"] >= 5
     assert report["evictions_by_reason"].keys() <= {"Interrupted", "Underutilized"}
     assert page.count("<svg") == 5
+    # Half an hour has labels at round times.
+    assert page.count(">5m00s</text>") == page.count(">25m00s</text>") == 5
     assert "http" not in page
     assert "<script" not in page
 

@@ -82,6 +82,16 @@ def test_an_interrupted_sweep_ends_its_workers_and_is_continued(tmp_path: Path) 
     assert len(json.loads(continued.stdout)["points"]) == 11
 
 
+def test_a_trace_without_nodepools_is_refused_before_any_replay(tmp_path: Path) -> None:
+    write_trace(tmp_path / "day.trace", Set(t=0, object=deployment("web", 8)), has_pool=False, seconds=1800)
+
+    result = run(tmp_path, "--vary", "consolidateAfter=30s,Never")
+
+    assert result.exit_code == 1
+    assert result.stderr == "error: the trace has no NodePool; name files with NodePools: -f PATH\n"
+    assert not (tmp_path / "results.jsonl").exists()
+
+
 def test_wrong_keys_and_values_are_named_together_with_the_nearest(tmp_path: Path) -> None:
     write_day(tmp_path)
 

@@ -228,10 +228,14 @@ def read_objects(source: ClusterSource) -> RecordedCluster:
 
 
 def _find_missing(inputs: Inputs) -> tuple[str, ...]:
-    """Return a sentence about decisive kinds that dumps have no objects of."""
+    """Return a sentence about decisive kinds that dumps neither list nor have objects of."""
     counts = (
         *(inputs.pods or inputs.pending, inputs.nodepools, inputs.claims, inputs.node_classes),
         *(inputs.daemon_sets, inputs.pdbs),
     )
-    names = [kind.qualified_name for kind, objects in zip(_DECISIVE, counts, strict=True) if not objects]
+    names = [
+        kind.qualified_name
+        for kind, objects in zip(_DECISIVE, counts, strict=True)
+        if not objects and kind.kind not in inputs.listed_kinds
+    ]
     return (f"the dump has no {', '.join(names)}",) if names else ()

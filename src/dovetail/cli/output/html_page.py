@@ -6,11 +6,15 @@ from typing import Final
 
 from dovetail import __version__
 from dovetail.cli.output.sections import Section
-from dovetail.preview.limits import format_duration
+from dovetail.preview.durations import find_round_part, format_duration
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 860, 150, 64, 8, 22
 """Of a chart, in pixels, with the room for its labels."""
 _MAX_POINTS: Final = 1500
+_MAX_PARTS: Final = 8
+"""Parts of the time axis between labels."""
+_HALF_LABEL: Final = 24
+"""Room for half of a label, in pixels: labels nearer to the end would be cut off."""
 _STYLE: Final = """
 :root { color-scheme: light dark; --bg: #fff; --fg: #1b1f24; --dim: #656d76; --line: #d0d7de;
   --with: #0969da; --without: #8c959f; --wave: #0969da18; --bad: #cf222e; }
@@ -97,10 +101,11 @@ def draw_steps(
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
 
     paths = "".join(f'<path class="{name}" d="{_steps(points, x, y, end)}"/>' for name, points in lines)
+    part = find_round_part(end, _MAX_PARTS)
     ticks = "".join(
-        f'<text x="{x(end * share):.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
-        f"{format_duration(end * share)}</text>"
-        for share in (0.25, 0.5, 0.75)
+        f'<text x="{x(at):.1f}" y="{HEIGHT - 6}" text-anchor="middle">{format_duration(at)}</text>'
+        for at in (part * number for number in range(1, _MAX_PARTS))
+        if x(at) < WIDTH - _HALF_LABEL
     )
     return (
         f'<h2>{escape(title)}</h2><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '

@@ -29,7 +29,8 @@ from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import ControllerSettings
 from dovetail.operator.cluster_objects import ClusterObjects
 from dovetail.preview.change import Change, ChangeError, Event, find_removals, parse_deletion
-from dovetail.preview.limits import InvalidLimitError, Limit, check_limits, format_duration, parse_limit
+from dovetail.preview.durations import format_duration
+from dovetail.preview.limits import InvalidLimitError, Limit, check_limits, parse_limit
 from dovetail.preview.manifests import ChangedManifests
 from dovetail.preview.observer import Observer
 from dovetail.preview.play import Progress

@@ -5,7 +5,7 @@ from typing import Final
 
 from dovetail.cli.output.sections import Section
 from dovetail.codec.text.suggestions import pluralize
-from dovetail.preview.limits import format_duration
+from dovetail.preview.durations import format_duration
 from dovetail.preview.report import (
     BrokenLimit,
     ClusterState,

@@ -19,6 +19,7 @@ from dovetail.cli.sweep.points import build_points, find_pools, parse_vary
 from dovetail.cli.sweep.sections import build_sections, format_csv
 from dovetail.codec.text.suggestions import pluralize
 from dovetail.replay.play import ReplayOptions
+from dovetail.replay.start import prepare_start
 from dovetail.replay.sweep.choice import Limits, SweptPoint, choose, mark_front
 from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, SPOT_SHARE, describe_keys
 from dovetail.replay.sweep.processes import run_in_processes
@@ -85,6 +86,7 @@ def sweep(click_context: click.Context, /, output: str, **given: Any) -> None:
     with spinner("Reading the trace"):
         trace, options = read_inputs(shared)
     varied = parse_vary(given["vary"], find_pools(trace, options.manifests))
+    prepare_start(trace, manifests=options.manifests, empty=options.empty)  # Raises what every point would.
     points = build_points(varied, options.settings, samples=given["samples"], seed=shared.seed)
     if any(point.pools.is_in_template for point in points):
         # Otherwise the replays of other settings would begin with the drift of all nodes.

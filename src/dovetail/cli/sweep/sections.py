@@ -9,7 +9,7 @@ import msgspec
 
 from dovetail.cli.output.sections import Section
 from dovetail.codec.text.suggestions import pluralize
-from dovetail.preview.limits import format_duration
+from dovetail.preview.durations import format_duration
 from dovetail.replay.sweep.choice import CURRENT, SweptPoint
 from dovetail.replay.sweep.report import Sweep
 from dovetail.replay.sweep.worker import Outcome

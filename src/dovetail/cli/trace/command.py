@@ -10,7 +10,7 @@ import msgspec
 from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.output.console import columns, progress, write, write_note
 from dovetail.cli.trace.imports import import_audit, import_csv, import_prometheus
-from dovetail.preview.limits import format_duration
+from dovetail.preview.durations import format_duration
 from dovetail.trace.model import Initial, Tasks
 from dovetail.trace.reader import load_trace
 

@@ -66,6 +66,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Namespace and name of a Job → its deadline in seconds, if it has one."""
     recorded_at: datetime | None = None
     """About when the dumps were made: the latest time in their nodes and pods."""
+    listed_kinds: frozenset[str] = frozenset()
+    """Kinds that dumps have a List of, perhaps an empty one."""
     ignored: FrozenDict[str, int] = FrozenDict()
     """Kind → number of objects that no decision depends on."""
     warnings: tuple[str, ...] = ()
@@ -145,6 +147,7 @@ def read_inputs(
             }
         ),
         recorded_at=live.recorded_at(),
+        listed_kinds=live.listed_kinds,
         ignored=FrozenDict(dict((manifests.ignored + live.ignored).most_common())),
         warnings=(
             *manifests.notes,

@@ -35,6 +35,8 @@ class Collection:
         self.without_storage_class: set[str] = set()
         """Volume claims that disable the default storage class."""
         self.duplicates: list[tuple[DecodedObject, DecodedObject]] = []
+        self.listed_kinds: frozenset[str] = frozenset()
+        """Kinds that were listed, also those without objects."""
         self.notes: list[str] = []
         """Values that are probably mistyped, with file and line."""
         self._latest_time = ""
@@ -115,6 +117,7 @@ def read_collections(
         errors.sort(key=lambda error: (order.get(error.file, 0), error.line))
         raise InvalidInputError(errors)
     collections[0].notes = [str(note) for note in reader.locate(field_notes[:_MAX_ERRORS])]
+    collections[1].listed_kinds = frozenset(reader.listed_kinds)
     return collections
 
 

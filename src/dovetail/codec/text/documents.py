@@ -42,6 +42,8 @@ class ManifestReader:
 
     def __init__(self) -> None:
         self.errors: list[ValidationError] = []
+        self.listed_kinds: set[str] = set()
+        """Kinds with a typed List, such as PodDisruptionBudgetList, which may be empty."""
         self._yaml: dict[str, bytes] = {}
         self._json: dict[str, bytes] = {}
         self._with_lists: set[str] = set()
@@ -115,6 +117,7 @@ class ManifestReader:
         items = value.get("items")
         if isinstance(items, list) and str(value.get("kind", "List")).endswith("List"):
             self._with_lists.add(file)
+            self.listed_kinds.add(str(value.get("kind", "List")).removesuffix("List"))
             header = {key: value.get(key) for key in ("apiVersion", "kind")}
             for index, item in enumerate(items):
                 path = (*parsed.path, "items", index)
