@@ -242,6 +242,23 @@ def test_decisions_are_filtered_by_kind_and_text_and_the_url_keeps_it(serve: Ser
     assert page.input_value("input[type=search]") == "underutilized"
 
 
+def test_text_typed_before_a_choice_is_drawn_keeps_the_choice(serve: Serve, watched: Watched) -> None:
+    page = watched.open(serve(rich_view()), "#/decisions?kind=refused")
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+    page.evaluate(
+        """() => {
+            location.hash = "#/decisions?kind=all";
+            const input = document.querySelector("input[type=search]");
+            input.value = "underutilized";
+            input.dispatchEvent(new Event("input"));
+        }"""
+    )
+
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert "kind=all" in page.url
+
+
 def test_cluster_groups_sorts_and_filters_by_url(serve: Serve, watched: Watched) -> None:
     page = watched.open(serve(rich_view()))
 

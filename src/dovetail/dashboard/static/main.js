@@ -71,11 +71,16 @@ function decode(text) {
 /** @returns {Page} */
 function page() {
   const { path, query } = route();
-  const address = (/** @type {Query} */ changes) => {
+  const address = (/** @type {Query} */ changes, base = query) => {
     /** @type {Record<string, string>} */
-    const merged = { ...Object.fromEntries(query) };
+    const merged = { ...Object.fromEntries(base) };
     for (const name in changes) merged[name] = String(changes[name]);
     return link(path, merged);
+  };
+  // Since this page was drawn, less than a frame ago, a link may have changed the URL.
+  const latest = () => {
+    const now = route();
+    return now.path === path ? now.query : query;
   };
   const cards = document.getElementById("cards");
   const top = cards ? -cards.getBoundingClientRect().top : 0;
@@ -83,12 +88,12 @@ function page() {
   return {
     store,
     query,
-    link: address,
+    link: (changes) => address(changes),
     go: (changes) => {
-      location.hash = address(changes);
+      location.hash = address(changes, latest());
     },
     replace: (changes) => {
-      history.replaceState(null, "", address(changes));
+      history.replaceState(null, "", address(changes, latest()));
       update();
     },
     update,
