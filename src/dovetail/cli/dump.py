@@ -47,7 +47,7 @@ def dump(
     objects = strip_objects(read.objects)
     if anonymous:
         objects = anonymise(objects)
-    # Readers can tell a kind without objects from one that was not listed.
+    # Distinguishes a kind without objects from one that was not listed.
     empty = [{"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "items": []} for kind in read.empty]
     encoded = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [*objects, *empty]})
     if output is None:
