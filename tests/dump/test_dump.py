@@ -119,7 +119,30 @@ def test_nothing_secret_of_a_pod_gets_into_a_dump() -> None:
         {
             "kind": "PersistentVolume",
             "metadata": {"name": "pv"},
-            "spec": {"csi": {"driver": "ebs.csi.aws.com", "nodeStageSecretRef": {"name": "s3cret"}}},
+            "spec": {
+                "csi": {"driver": "ebs.csi.aws.com", "nodeStageSecretRef": {"name": "s3cret"}},
+                "nfs": {"server": "s3cret", "path": "/s3cret"},
+                "mountOptions": ["addr=s3cret"],
+            },
+        },
+        {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5, "description": "s3cret"},
+        {
+            "kind": "CSINode",
+            "metadata": {"name": "ip-10-0-0-1"},
+            "spec": {"drivers": [{"name": "ebs.csi.aws.com", "nodeID": "s3cret"}]},
+        },
+        {
+            "kind": "Pod",
+            "metadata": {"name": "web"},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "web",
+                        "ports": [{"name": "s3cret", "containerPort": 80}],
+                        "resources": {"claims": [{"name": "s3cret"}]},
+                    }
+                ]
+            },
         },
     ],
     ids=lambda obj: obj["kind"],
@@ -153,6 +176,46 @@ def test_no_name_of_the_user_is_left() -> None:
         assert word not in text, word
     for fact in ("m5.xlarge", "us-east-1a", "ON_DEMAND", "nginx:1.27", "kube-system"):
         assert fact in text, fact
+
+
+def test_no_account_key_or_snapshot_of_a_node_class_is_left() -> None:
+    account = "123456789012"
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default", "annotations": {"karpenter.sh/checked": account}},
+        "spec": {
+            "amiSelectorTerms": [{"owner": account, "name": "golden-*"}, {"ssmParameter": "/golden/ami"}],
+            "capacityReservationSelectorTerms": [{"ownerID": account}, {"ownerID": "self"}],
+            "blockDeviceMappings": [
+                {
+                    "deviceName": "/dev/xvda",
+                    "ebs": {
+                        "kmsKeyID": f"arn:aws:kms:us-east-1:{account}:key/golden",
+                        "snapshotID": "snap-0123456789abcdef0",
+                        "volumeSize": "20Gi",
+                    },
+                }
+            ],
+        },
+    }
+
+    (changed,) = anonymise([strip_object(node_class)])
+
+    text = json.dumps(changed)
+    for word in (account, "golden", "snap-0123456789abcdef0"):
+        assert word not in text, word
+    assert changed["spec"]["capacityReservationSelectorTerms"][1] == {"ownerID": "self"}
+    assert changed["spec"]["blockDeviceMappings"][0]["ebs"]["volumeSize"] == "20Gi"
+
+
+def test_the_size_that_fargate_bills_stays() -> None:
+    size = {"CapacityProvisioned": "4vCPU 16GB"}
+    pod = {"kind": "Pod", "metadata": {"name": "web", "annotations": size}, "spec": {"containers": []}}
+
+    (changed,) = anonymise([strip_object(pod)])
+
+    assert changed["metadata"]["annotations"] == size
 
 
 def test_names_that_are_composed_of_others_still_are() -> None:

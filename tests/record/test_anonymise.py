@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from dovetail.model.labels import NORMALIZED_LABELS, WELL_KNOWN
 from dovetail.ports import api_resources as kinds
 from dovetail.record.anonymise import KeyedNames
 from dovetail.record.demand import Demand
@@ -93,3 +94,12 @@ def test_a_csi_node_and_a_pod_of_a_daemonset_have_the_new_name_of_their_node() -
     assert csi_node["spec"]["drivers"] == [{"name": "ebs.csi.aws.com", "allocatable": {"count": 25}}]
     terms = of_pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert terms["nodeSelectorTerms"][0]["matchFields"][0]["values"] == [renamed]
+
+
+def test_keys_that_kubernetes_and_aws_define_stay_and_domains_that_end_like_theirs_do_not() -> None:
+    names = KeyedNames(b"k" * 40)
+
+    for key in (*WELL_KNOWN, *NORMALIZED_LABELS, "nvidia.com/gpu", "training.kubeflow.org/job-name"):
+        assert names.label_key(key) == key
+    for key in ("acme-array.io/team", "mykubernetes.io/team"):
+        assert names.label_key(key) != key

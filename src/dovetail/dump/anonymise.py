@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dovetail.core.cost.images import is_known_multi_arch
+from dovetail.core.cost.node_prices import CAPACITY_PROVISIONED
 from dovetail.dump.strip import rewrite_hashes
 from dovetail.model import labels as label_keys
 
@@ -18,6 +19,7 @@ _KEPT_NAMES: Final = frozenset(
     {"default", "kube-system", "kube-public", "kube-node-lease", "karpenter", "dovetail", "coredns"}
     | {"kube-proxy", "aws-node", "ebs-csi-controller", "ebs-csi-node", "gp2", "gp3", "efs-sc"}
     | {"system-cluster-critical", "system-node-critical", "metrics-server"}
+    | {"self", "amazon", "aws-marketplace"}
 )
 _KEPT_VALUES: Final = frozenset(
     {*label_keys.WELL_KNOWN, *label_keys.NORMALIZED_LABELS, label_keys.REGISTERED, label_keys.INITIALIZED}
@@ -35,18 +37,20 @@ _NAME_FIELDS: Final = frozenset(
     {"name", "namespace", "generateName", "nodeName", "claimName", "volumeName", "storageClassName"}
     | {"priorityClassName", "runtimeClassName", "serviceName", "nominatedNodeName", "role", "instanceProfile"}
     | {"persistentVolumeName", "cluster", "handler", "volumeHandle", "topologyKeyName"}
+    | {"owner", "ownerID", "kmsKeyID", "ssmParameter"}
 )
 _KEPT_BELOW: Final = frozenset(
     {"drivers", "conditions", "ports", "nodeInfo", "allocatable", "capacity", "resources"}
 )
 _KEPT_ANNOTATIONS: Final = frozenset(
-    {label_keys.LAUNCH_REQUEST_ANNOTATION, "pv.kubernetes.io/provisioned-by", "pv.kubernetes.io/migrated-to"}
+    {label_keys.LAUNCH_REQUEST_ANNOTATION, CAPACITY_PROVISIONED}
+    | {"pv.kubernetes.io/provisioned-by", "pv.kubernetes.io/migrated-to"}
     | {"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"}
 )
 """Annotations whose values are facts of AWS and Kubernetes; so are those of older versions of the API."""
 _COMPATIBILITY: Final = "compatibility.karpenter.sh/"
 _FACT: Final = re.compile(
-    r"true|false|yes|no|(dovetail-)?v[0-9]+|[0-9.]+%?|([0-9.]+(ms|s|m|h|d))+|Never"
+    r"true|false|yes|no|(dovetail-)?v[0-9]+|[0-9]{1,11}(\.[0-9]+)?%?|([0-9.]+(ms|s|m|h|d))+|Never"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)"
 )
 """Value of an annotation that names nothing: a number, a duration, a time, a version."""
@@ -57,7 +61,9 @@ _KEY_LISTS: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
 _DROPPED: Final = frozenset({"message", "resourceVersion", "systemUUID", "machineID", "bootID"})
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 _PROVIDER_ID: Final = re.compile(r"(aws:///[a-z0-9-]+/)(i-[0-9a-f]+|[^/]+)$")
-_CLOUD_ID: Final = re.compile(r"\b(subnet|sg|ami|vol|vpc|lt|pl|cr)-[0-9a-f]{8,17}\b")
+_CLOUD_ID: Final = re.compile(r"\b(subnet|sg|ami|vol|snap|vpc|lt|pl|cr)-[0-9a-f]{8,17}\b")
+_ACCOUNT_LENGTH: Final = 12
+"""Digits of the number of an AWS account."""
 
 Object = dict[str, Any]
 
@@ -187,9 +193,12 @@ class Names:
         return "/".join([*map(self.name, names), uid])
 
     def _word(self, word: str) -> str:
-        if word.isdecimal() or word in ("true", "false"):
-            return word
-        return self._words.setdefault(word.lower(), f"w{len(self._words) + 1}")
+        if word.isdecimal():
+            return "0" * _ACCOUNT_LENGTH if len(word) == _ACCOUNT_LENGTH else word
+        return word if word in ("true", "false") else self._new_word(word.lower())
+
+    def _new_word(self, word: str) -> str:
+        return self._words.setdefault(word, f"w{len(self._words) + 1}")
 
     def _instance(self, instance: str) -> str:
         return self._whole.setdefault(instance, f"i-{len(self._whole) + 1:017x}")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
 from dovetail.codec.karpenter.nodepools import decode_nodepool
+from dovetail.core.cost.node_prices import CAPACITY_PROVISIONED
 from dovetail.core.nodeclass.hash import compute_nodeclass_hash
 from dovetail.core.nodepool.hash import compute_nodepool_hash
 from dovetail.model import labels as label_keys
@@ -20,7 +21,7 @@ _ANNOTATION_DOMAINS: Final = (
     *("storageclass.kubernetes.io", "storageclass.beta.kubernetes.io"),
 )
 _ANNOTATIONS: Final = (
-    *("CapacityProvisioned", label_keys.POD_DELETION_COST, "kubernetes.io/config.mirror"),
+    *(CAPACITY_PROVISIONED, label_keys.POD_DELETION_COST, "kubernetes.io/config.mirror"),
     *("cluster-autoscaler.kubernetes.io/safe-to-evict", "batch.kubernetes.io/job-completion-index"),
 )
 _METADATA: Final = (
@@ -45,6 +46,12 @@ _CONTAINER_STATUS: Final = ("name", "ready", "started", "restartCount", "allocat
 _NODE_STATUS: Final = ("capacity", "allocatable", "conditions", "nodeInfo", "volumesInUse", "volumesAttached")
 _SERVICE_SPEC: Final = ("selector", "type")
 _CSI: Final = ("driver", "volumeHandle", "fsType")
+_PORT: Final = ("containerPort", "hostPort", "hostIP", "protocol")
+_RESOURCES: Final = ("requests", "limits")
+_VOLUME_SPEC: Final = (
+    *("accessModes", "capacity", "claimRef", "csi", "nodeAffinity", "persistentVolumeReclaimPolicy"),
+    *("storageClassName", "volumeAttributesClassName", "volumeMode"),
+)
 
 Object = dict[str, Any]
 
@@ -110,10 +117,19 @@ def _strip_pod_spec(spec: Mapping[str, Any]) -> Object:
     kept = {key: value for key, value in spec.items() if key not in _POD_SPEC_DROPPED}
     for key in ("containers", "initContainers"):
         if isinstance(kept.get(key), list):
-            kept[key] = [_keep(container, _CONTAINER) for container in kept[key]]
+            kept[key] = [_strip_container(container) for container in kept[key]]
     kept.pop("ephemeralContainers", None)
     if isinstance(kept.get("volumes"), list):
         kept["volumes"] = [_strip_volume(volume) for volume in kept["volumes"]]
+    return kept
+
+
+def _strip_container(container: Any) -> Object:
+    kept = _keep(container, _CONTAINER)
+    if isinstance(kept.get("ports"), list):
+        kept["ports"] = [_keep(port, _PORT) for port in kept["ports"]]
+    if isinstance(kept.get("resources"), Mapping):
+        kept["resources"] = _keep(kept["resources"], _RESOURCES)
     return kept
 
 
@@ -152,10 +168,21 @@ def _strip_service(service: Object) -> None:
 
 
 def _strip_volume_object(volume: Object) -> None:
-    spec = dict(volume.get("spec") or {})
-    if isinstance(spec.get("csi"), Mapping):
-        spec["csi"] = _keep(spec["csi"], _CSI)
-    volume["spec"] = spec
+    """Keep the zone of a volume, not the servers and paths of its source."""
+    spec = volume.get("spec") or {}
+    kept = _keep(spec, _VOLUME_SPEC)
+    if isinstance(kept.get("csi"), Mapping):
+        kept["csi"] = _keep(kept["csi"], _CSI)
+    volume["spec"] = kept | {key: {} for key in spec if key not in _VOLUME_SPEC and key != "mountOptions"}
+
+
+def _strip_csinode(csinode: Object) -> None:
+    drivers = (csinode.get("spec") or {}).get("drivers") or ()
+    csinode["spec"] = {"drivers": [{k: v for k, v in each.items() if k != "nodeID"} for each in drivers]}
+
+
+def _strip_priority_class(priority_class: Object) -> None:
+    priority_class.pop("description", None)
 
 
 def _strip_storage_class(storage_class: Object) -> None:
@@ -175,7 +202,9 @@ _BY_KIND: Final = {
     "Node": _strip_node,
     "Service": _strip_service,
     "PersistentVolume": _strip_volume_object,
+    "PriorityClass": _strip_priority_class,
     "StorageClass": _strip_storage_class,
+    "CSINode": _strip_csinode,
     "EC2NodeClass": _strip_nodeclass,
 }
 

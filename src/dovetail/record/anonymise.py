@@ -26,9 +26,10 @@ _WORD_LENGTH: Final = 7
 _NODE_KEYS: Final = (label_keys.HOSTNAME, "metadata.name")
 """Keys in requirements on nodes whose values are names of nodes; the second one of DaemonSets' pods."""
 _PUBLIC_DOMAINS: Final = (
-    *("kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "karpenter.sh", "dovetail.sh", "helm.sh"),
-    *("argoproj.io", "tekton.dev", "knative.dev", "kubeflow.org", "ray.io", "spark.apache.org"),
-    *("istio.io", "linkerd.io", "cilium.io", "cert-manager.io", "fluxcd.io", "nvidia.com", "amd.com"),
+    *(".kubernetes.io", ".k8s.io", ".k8s.aws", ".amazonaws.com", ".csi.aws.com", ".karpenter.sh"),
+    *(".dovetail.sh", ".helm.sh", ".argoproj.io", ".tekton.dev", ".knative.dev", ".kubeflow.org", ".ray.io"),
+    *(".spark.apache.org", ".istio.io", ".linkerd.io", ".cilium.io", ".cert-manager.io", ".fluxcd.io"),
+    *(".nvidia.com", ".amd.com"),
 )
 """Domains in keys of labels and taints that are not of the user."""
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -55,7 +56,7 @@ class KeyedNames(Names):
 
     def label_key(self, key: str) -> str:
         domain, slash, _ = key.rpartition("/")
-        if not slash or domain.endswith(_PUBLIC_DOMAINS):
+        if not slash or f".{domain}".endswith(_PUBLIC_DOMAINS):
             return key
         return self.name(key)
 
@@ -71,10 +72,8 @@ class KeyedNames(Names):
             return self.node_name(value)
         return super()._change(value, key)
 
-    def _word(self, word: str) -> str:
-        if word.isdecimal() or word in ("true", "false"):
-            return word
-        return f"w{self._digest(word.lower())}"
+    def _new_word(self, word: str) -> str:
+        return f"w{self._digest(word)}"
 
     def _instance(self, instance: str) -> str:
         return f"i-{hmac.digest(self._key, instance.encode(), hashlib.sha256).hex()[:17]}"

@@ -61,11 +61,6 @@ _CONTROLLER_ANNOTATIONS: Final = re.compile(r"deployment\.kubernetes\.io/.*|karp
 _DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _DYNAMICALLY_PROVISIONED: Final = "pv.kubernetes.io/provisioned-by"
 _VOLUME_SOURCES: Final = ("persistentVolumeClaim", "ephemeral")
-_VOLUME_SPEC: Final = (
-    *("accessModes", "capacity", "claimRef", "csi", "nodeAffinity", "persistentVolumeReclaimPolicy"),
-    *("storageClassName", "volumeAttributesClassName", "volumeMode"),
-)
-_PORT: Final = ("containerPort", "hostPort", "hostIP", "protocol")
 
 Object = dict[str, Any]
 
@@ -87,26 +82,13 @@ def strip_recorded(resource: Resource, obj: Mapping[str, Any]) -> Object:
     if resource is kinds.NODES:
         status = result.get("status") or {}
         result["status"] = {key: value for key, value in status.items() if key not in _NODE_STATUS_DROPPED}
-    if resource is kinds.PRIORITY_CLASSES:
-        result.pop("description", None)
-    if resource is kinds.PERSISTENT_VOLUMES:
-        result["spec"] = _strip_volume(result.get("spec") or {})
     if resource is kinds.EC2_NODE_CLASSES:
         # Tags of instances often name people and cost centres; those of selector terms stay.
         result["spec"] = {key: value for key, value in (result.get("spec") or {}).items() if key != "tags"}
-    if resource is kinds.CSI_NODES:
-        drivers = (result.get("spec") or {}).get("drivers") or ()
-        result["spec"] = {"drivers": [{k: v for k, v in each.items() if k != "nodeID"} for each in drivers]}
     for key in ("spec", "template"):
         if key in result:
             result[key] = _keep_scheduling(result[key])
     return result
-
-
-def _strip_volume(spec: Mapping[str, Any]) -> Object:
-    """Return a volume with its zone, without servers and paths of its source."""
-    kept = {key: value for key, value in spec.items() if key in _VOLUME_SPEC}
-    return kept | {key: {} for key in spec if key not in _VOLUME_SPEC and key != "mountOptions"}
 
 
 def requested_form(resource: Resource, stripped: Object) -> Object:
@@ -193,11 +175,7 @@ def _reduce_pod_spec(spec: Mapping[str, Any]) -> Object:
 def _reduce_container(container: Any) -> Object:
     """Return name, resources and host ports of a container."""
     kept = {key: container[key] for key in _CONTAINER if container.get(key)}
-    host_ports = [
-        {key: port[key] for key in _PORT if key in port}
-        for port in container.get("ports") or ()
-        if port.get("hostPort")
-    ]
+    host_ports = [port for port in container.get("ports") or () if port.get("hostPort")]
     return {**kept, "ports": host_ports} if host_ports else kept
 
 
