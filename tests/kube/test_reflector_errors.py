@@ -109,19 +109,21 @@ def test_a_watch_is_resumed_within_seconds_after_a_long_outage() -> None:
     assert max(delays(script, 22)) <= 7.5
 
 
-def test_an_outage_is_logged_once_for_each_kind_of_error_and_once_when_it_is_over() -> None:
-    down, forbidden = (503, ""), a_status(403, "Forbidden")
+def test_an_outage_is_logged_once_for_each_cause_and_once_when_it_is_over() -> None:
+    status = {"kind": "Status", "code": 503, "reason": "ServiceUnavailable", "message": "no certificate"}
+    down, also_down, forbidden = (503, ""), (503, status), a_status(403, "Forbidden")
     script = Script(
         a_list(5, "a"),
-        *(down, down, down, forbidden, forbidden, down),
+        *(down, down, down, forbidden, forbidden, down, also_down),
         (200, an_event("ADDED", text("b", 8))),
     )
     log = RecordedLog()
 
-    scripted(script, ["list", *["watch 5"] * 7, "watch 8"], log)
+    scripted(script, ["list", *["watch 5"] * 8, "watch 8"], log)
 
     logged = [(line.level, line.message) for line in log.lines if line.level != "debug"]
     assert logged == [
+        ("error", "watch interrupted"),
         ("error", "watch interrupted"),
         ("error", "watch interrupted"),
         ("info", "watch resumed"),

@@ -87,7 +87,9 @@ def test_a_server_that_runs_faster_is_followed() -> None:
     assert clock.now() == NOON + timedelta(minutes=3)
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "Thu, 99 Jan 2026 12:00:00 GMT"])
+@pytest.mark.parametrize(
+    "date", ["", "yesterday", "Thu, 99 Jan 2026 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 -2359"]
+)
 def test_a_header_that_is_no_date_is_ignored(date: str) -> None:
     clock = ServerClock(LocalClock())
 

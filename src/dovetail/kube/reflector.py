@@ -166,7 +166,7 @@ class Reflector:
         """Time of the first failure since the last event; None while connected."""
         self.last_error = ""
         """The newest failure, in one line."""
-        self._logged_errors: set[type[DovetailError]] = set()
+        self._logged_errors: set[str] = set()
         """Kinds of failures that were logged as errors since the connection was lost."""
 
     async def initial_list(self) -> None:
@@ -267,10 +267,10 @@ class Reflector:
         # Jitter: all kinds lose their watches together and must not reconnect together.
         delay = max(delay * (0.5 + self._random.random()), _retry_after(error))
         # A watch ends every few minutes; only one that cannot be resumed is an error. An outage
-        # concerns all resources and may last: each logs an error of one kind once.
-        is_new = self._failures > 1 and type(error) not in self._logged_errors
+        # concerns all resources and may last: each logs an error of one text once.
+        is_new = self._failures > 1 and str(error) not in self._logged_errors
         if is_new:
-            self._logged_errors.add(type(error))
+            self._logged_errors.add(str(error))
         log = self._log.error if is_new else self._log.debug
         log(
             "watch interrupted",

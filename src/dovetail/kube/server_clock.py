@@ -36,10 +36,11 @@ class ServerClock:
         """
         try:
             written_at = parsedate_to_datetime(date)
-        except ValueError:
+            if written_at.tzinfo is None:
+                written_at = written_at.replace(tzinfo=UTC)
+            written_at = written_at.astimezone(UTC)
+        except (ValueError, OverflowError):
             return  # No header, or not a date: a proxy may have removed it.
-        if written_at.tzinfo is None:
-            written_at = written_at.replace(tzinfo=UTC)
         lowest = written_at - self._local.now()
         highest = written_at + _RESOLUTION - requested_at
         self.offset = min(max(self.offset, lowest), highest)
