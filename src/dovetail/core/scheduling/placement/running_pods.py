@@ -1,5 +1,6 @@
 """Running pods: what they count for in topology, and their ports and volumes."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE, ClaimStateSpace
@@ -23,15 +24,15 @@ def find_running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> RunningP
 
     ``moving`` are keys of pods on deleting nodes that get another node.
     """
-    running: RunningPods = {}
+    running: defaultdict[EquivalenceKey, dict[str, int]] = defaultdict(dict)
     for node in nodes:
         name = node.name
-        for key, count in _count_staying(node, moving) if node.deleting else get_node_pods(node).running:
-            counts_by_node = running.get(key)
-            if counts_by_node is None:
-                running[key] = {name: count}
-            else:
-                counts_by_node[name] = counts_by_node.get(name, 0) + count
+        if not node.deleting:
+            for key, count in get_node_pods(node).running:  # Each key once.
+                running[key][name] = count
+            continue
+        for key, count in _count_staying(node, moving):
+            running[key][name] = running[key].get(name, 0) + count
     return running
 
 
