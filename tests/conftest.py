@@ -41,6 +41,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Record how the run ended: `.ci/run` retries failed tests only if all tests have run."""
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set("dovetail/exitstatus", int(exitstatus))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kubeconfig", help="use the cluster of this file for tests marked live, not one of our own"
