@@ -3,10 +3,12 @@
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.controllers.nodepool import counter
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
+from dovetail.ports.metrics import NODEPOOLS_USAGE
 from tests.support.controllers.cloud_provider import SHAPE
 from tests.support.controllers.environment import ControllerEnvironment
 from tests.support.kube import manifests
 
+GPU = "nvidia.com/gpu"
 ZEROS = {"cpu": 0, "memory": 0, "pods": 0, "ephemeral-storage": 0, "nodes": 0}
 
 
@@ -78,3 +80,20 @@ def test_many_new_nodes_are_counted_once_per_second() -> None:
     assert env.pool().node_count == 50
     written = [write for write in env.writes[before:] if write[1] == "NodePool/default"]
     assert len(written) <= 2
+
+
+def test_resources_of_the_last_gpu_node_are_gone_from_status_and_zero_in_the_metric() -> None:
+    env = an_environment()
+    env.cloud.shape = SHAPE + {GPU: 1}
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.add(NODES, manifests.node(provider_id=env.claim().provider_id, size=env.cloud.shape.to_quantities()))
+    env.wait(1)
+    before = env.pool().resources
+
+    env.delete(NODE_CLAIMS, "claim")
+    env.wait(1)
+
+    assert before == {**ZEROS, **SHAPE, GPU: 1, "nodes": 1}
+    assert env.pool().resources == ZEROS
+    assert env.metrics.values[NODEPOOLS_USAGE.name]
+    assert env.metrics.total(NODEPOOLS_USAGE.name) == 0

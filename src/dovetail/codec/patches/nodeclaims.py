@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dovetail.codec.kube.conditions import encode_conditions
+from dovetail.codec.patches.maps import diff_maps
 from dovetail.codec.quantities import encode_time
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.resources import Resources
@@ -21,7 +22,7 @@ def metadata_patch(before: NodeClaim, after: NodeClaim) -> dict[str, Any]:
         ("annotations", before.annotations, after.annotations),
     ):
         if old != new:
-            meta[name] = _diff_maps(old, new)
+            meta[name] = diff_maps(old, new)
     return _with_resource_version({"metadata": meta}, before.resource_version) if meta else {}
 
 
@@ -53,11 +54,6 @@ _STATUS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "last_pod_event": ("lastPodEventTime", encode_time),
 }
 """Field of the model → wire name and encoder."""
-
-
-def _diff_maps(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str | None]:
-    gone: dict[str, str | None] = {key: None for key in old if key not in new}
-    return gone | {key: value for key, value in new.items() if old.get(key) != value}
 
 
 def _with_resource_version(patch: dict[str, Any], version: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dovetail.codec.kube.conditions import encode_conditions
+from dovetail.codec.patches.maps import diff_maps
 from dovetail.model.karpenter.nodepool import NodePool
 
 
@@ -12,6 +13,8 @@ def nodepool_status_patch(before: NodePool, after: NodePool) -> dict[str, Any]:
     changed = {name: value for name, value in new.items() if old[name] != value}
     if not changed:
         return {}
+    if old["resources"] is not None and changed.get("resources") is not None:
+        changed["resources"] = diff_maps(old["resources"], new["resources"])
     lock = {"resourceVersion": before.resource_version}
     return {"metadata": lock, "status": changed}
 

@@ -51,8 +51,9 @@ class CounterController(ControllerBase):
         after = msgspec.structs.replace(pool, resources=usage, node_count=count)
         await write_pool_status(self._kube, pool, after)
 
-        # Report.
-        for resource, amount in usage.items():
+        # Report. Resources that no node has any more, e.g. GPUs, become 0.
+        for resource in {*usage, *(pool.resources or ())}:
+            amount = usage.get(resource, 0)
             # The model has milli-CPU, the metric cores.
             value = amount / 1000 if resource == CPU else amount
             self._metrics.set(NODEPOOLS_USAGE, value, ResourceLabels(nodepool=name, resource_type=resource))
