@@ -7,13 +7,15 @@ from typing import TypeVar
 import pytest
 
 from dovetail.model.settings import SchedulingSettings
-from dovetail.ports.api_resources import NAMESPACES, NODE_POOLS, PODS
+from dovetail.ports.api_resources import NAMESPACES, NODE_POOLS, NODES, PODS
 from dovetail.ports.event_loop import EventLoop
 from tests.support.controllers.provisioning import ProvisioningEnvironment
+from tests.support.kube import manifests
 from tests.support.kube.hostile_objects import NAMESPACE, hostile_nodepools, hostile_pods
 
 SECONDS_PER_STEP = 10e-6
 POSTPONED = "dovetail_scheduler_postponed_pods_count"
+QUEUED = "karpenter_scheduler_queue_depth"
 COMPLEX = "dovetail_scheduler_complex_pods_count"
 UNSCHEDULABLE = "karpenter_scheduler_unschedulable_pods_count"
 TERMS = [
@@ -167,3 +169,19 @@ def test_ordinary_pod_gets_a_nodeclaim_in_seconds_beside_hostile_objects() -> No
 
     assert env.claims_for("ordinary")
     assert sum(env.steps) * SECONDS_PER_STEP < 3
+
+
+def test_gauges_of_pending_pods_are_zero_within_ten_seconds_after_the_last_one_is_gone() -> None:
+    env = ProvisioningEnvironment().start()
+    env.add(NODES, manifests.node("n1", size={"cpu": "1"}))
+    env.add_pending_pod("deleted", requests={"cpu": "900"})
+    add_complex_pod(env, "bound", cpu="900")
+    env.wait(5)
+    before = [env.metrics.total(name) for name in (QUEUED, UNSCHEDULABLE, COMPLEX)]
+
+    env.delete(PODS, "deleted", "default")
+    env.bind("bound", "n1")
+    env.wait(10)
+
+    assert before == [2, 2, 1]
+    assert [env.metrics.total(name) for name in (QUEUED, UNSCHEDULABLE, COMPLEX, POSTPONED)] == [0, 0, 0, 0]

@@ -65,6 +65,7 @@ _BUFFERS: Final = "buffers"
 """Item of a batch: the virtual pods of all CapacityBuffers."""
 _BUFFER_INTERVAL: Final = timedelta(seconds=30)
 """Maximum age of the plan for CapacityBuffers: capacity may become free on any node."""
+_LABELS: Final = ControllerLabels(controller="provisioner")
 
 
 class Provisioner(ControllerBase):
@@ -173,6 +174,7 @@ class Provisioner(ControllerBase):
             self._open_batch(pods, now)
             closes = self._batch.closes_at()
             if closes is None:
+                self._record_gauges()
                 is_waiting = self._assignments or self._capacity_buffers
                 return RequeueAfter(self._retry_interval(now)) if is_waiting else None
             return RequeueAfter(closes - now)
@@ -340,23 +342,31 @@ class Provisioner(ControllerBase):
         self, pods: Sequence[Pod], selection: PodSelection, plan: Plan, *, since: datetime
     ) -> None:
         now = self._loop.now()
-        labels = ControllerLabels(controller="provisioner")
         pending = {pod.uid for pod in pods}
         without_node = {result.pod.uid for result in plan.unschedulable}
         without_node |= {pod.uid for pod in selection.waiting}
         postponed = {pod.uid for pod in plan.postponed}
-        complex_pods = sum(is_complex(pod.spec) for pod in pods)
-        self._metrics.set(SCHEDULER_QUEUE_DEPTH, len(pods), labels)
-        self._metrics.set(SCHEDULER_UNSCHEDULABLE_PODS, len(without_node & pending), labels)
-        self._metrics.set(SCHEDULER_POSTPONED_PODS, len(postponed & pending), labels)
-        self._metrics.set(SCHEDULER_COMPLEX_PODS, complex_pods, labels)
-        self._metrics.observe(SCHEDULER_SCHEDULING_DURATION, (now - since).total_seconds(), labels)
+        self._record_gauges(
+            pending=len(pods),
+            unschedulable=len(without_node & pending),
+            postponed=len(postponed & pending),
+            complex_pods=sum(is_complex(pod.spec) for pod in pods),
+        )
+        self._metrics.observe(SCHEDULER_SCHEDULING_DURATION, (now - since).total_seconds(), _LABELS)
         for pod in pods:
             if pod.uid in postponed:
                 continue
             duration = self._latency.record_decision(pod.uid, now)
             if duration is not None:
                 self._metrics.observe(PODS_SCHEDULING_DECISION_DURATION, duration.total_seconds(), NoLabels())
+
+    def _record_gauges(
+        self, *, pending: int = 0, unschedulable: int = 0, postponed: int = 0, complex_pods: int = 0
+    ) -> None:
+        self._metrics.set(SCHEDULER_QUEUE_DEPTH, pending, _LABELS)
+        self._metrics.set(SCHEDULER_UNSCHEDULABLE_PODS, unschedulable, _LABELS)
+        self._metrics.set(SCHEDULER_POSTPONED_PODS, postponed, _LABELS)
+        self._metrics.set(SCHEDULER_COMPLEX_PODS, complex_pods, _LABELS)
 
 
 def controller(context: ControllerContext, solver: Solver = solve) -> Controller:
