@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.ports.metric_types import Counter, Gauge, Histogram, Metric
+from dovetail.ports.metric_types import SHORT_SECONDS, Counter, Gauge, Histogram, Metric
 
 
 class NoLabels(msgspec.Struct, frozen=True):
@@ -224,6 +224,8 @@ _LIFETIME_SECONDS: Final = (
 )
 _BATCH_SIZES: Final = (*(1.0, 2, 4, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 125, 150, 175, 200, 225, 250),)
 _BATCH_SECONDS: Final = (*(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2),)
+_MESSAGE_SECONDS: Final = (*SHORT_SECONDS, 90.0, 120, 180, 300, 600)
+"""A Spot instance is gone two minutes after its message."""
 
 # NodeClaims.
 NODECLAIMS_CREATED: Final = Counter(
@@ -410,6 +412,7 @@ INTERRUPTION_MESSAGE_QUEUE_DURATION: Final = Histogram(
     "karpenter_interruption_message_queue_duration_seconds",
     NoLabels,
     "Time from the sending of a message until it is handled.",
+    _MESSAGE_SECONDS,
 )
 INTERRUPTION_INSTANCE_STATUS_UNHEALTHY: Final = Counter(
     "karpenter_interruption_instance_status_unhealthy_total",

@@ -31,7 +31,7 @@ from dovetail.state.nodes.instances import get_instance_drift
 _MAX_CACHED_CLAIMS: Final = 256
 _MAX_LISTED_OFFERINGS: Final = 3
 _HASH_ANNOTATIONS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
-_LAUNCH_FAILURE_REASONS: Final = (
+LAUNCH_FAILURE_REASONS: Final = (
     # The first entry whose words are all in "code: message" is the reason.
     (("AuthFailure.ServiceLinkedRoleCreationNotPermitted",), "SpotSLRCreationFailed"),
     (("UnauthorizedOperation",), "Unauthorized"),
@@ -201,7 +201,7 @@ def no_capacity_error(
 def launch_failure_reason(message: str) -> str:
     """Return Karpenter's reason of the Launched condition for EC2's ``code: message``."""
     return next(
-        (reason for words, reason in _LAUNCH_FAILURE_REASONS if all(word in message for word in words)),
+        (reason for words, reason in LAUNCH_FAILURE_REASONS if all(word in message for word in words)),
         "LaunchFailed",
     )
 

@@ -54,6 +54,20 @@ def test_after_ten_minutes_the_taint_is_removed_and_the_replacement_kept() -> No
     assert env.metrics.total(failures, reason="drifted", decision="replace") == 1
 
 
+def test_failures_of_each_method_are_counted_from_zero() -> None:
+    """Prometheus sees no increase in a series that begins at 1."""
+    env = an_environment().start()
+
+    series = env.metrics.values["karpenter_voluntary_disruption_queue_failures_total"]
+
+    assert {value for value, _ in series} == {0}
+    assert {(labels["reason"], labels["consolidation_type"]) for _, labels in series} >= {
+        ("drifted", ""),
+        ("underutilized", "single"),
+        ("underutilized", "multi"),
+    }
+
+
 def test_deletion_by_the_queue_reports_the_labels_of_the_nodeclaim() -> None:
     env = an_environment().start()
     (new,) = env.replacements()

@@ -16,7 +16,7 @@ from dovetail.controllers.disruption.executor import DisruptionCause, delete_nod
 from dovetail.controllers.event_reasons import DISRUPTION_LAUNCHING, DISRUPTION_WAITING_READINESS
 from dovetail.controllers.patches import annotations_patch, patch_if_exists
 from dovetail.controllers.runtime.manager import SYNC_POLL, Controller, RequeueAfter, is_unchanged
-from dovetail.core.disruption.registry import get_methods
+from dovetail.core.disruption.registry import METHODS, get_methods
 from dovetail.core.disruption.replacement import (
     Replacement,
     ReplacementAction,
@@ -46,6 +46,14 @@ class DisruptionQueue(ControllerBase):
         super().__init__(context)
         self._replacements = Replacements(context.cache)
         self._taints = DisruptedTaints(context)
+        self._initialize_metrics()
+
+    def _initialize_metrics(self) -> None:
+        """Start all series at 0: Prometheus sees no increase in a series that begins at 1."""
+        for method in METHODS:
+            for nodes in (1, 2):
+                cause = DisruptionCause(method.reason, method.consolidation_type(nodes), "replace")
+                self._metrics.inc(DISRUPTION_QUEUE_FAILURES, cause.labels, by=0)
 
     def handle_claim(self, change: ObjectChange) -> Iterable[str]:
         """Reconcile the replacements that a NodeClaim is part of."""
