@@ -1,6 +1,7 @@
 """The Helm chart: rendered objects, value validation and options of the command."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,35 @@ def test_the_pod_runs_as_non_root_with_a_read_only_root_file_system() -> None:
     }
     assert spec["enableServiceLinks"] is False
     assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & spec.keys()
+
+
+def maps(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every map in a value, itself included."""
+    if isinstance(value, dict):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from maps(part)
+
+
+def test_every_pod_with_a_service_account_mounts_its_token() -> None:
+    """The accounts mount none: only pods that ask for it, `helm test` included, have one."""
+    objects = rendered(recorder={"enabled": True})
+
+    specs = [spec for obj in objects for spec in maps(obj) if "serviceAccountName" in spec]
+    accounts = [obj for obj in objects if obj["kind"] == "ServiceAccount"]
+    assert [spec.get("automountServiceAccountToken") for spec in specs] == [True] * 3
+    assert [account["automountServiceAccountToken"] for account in accounts] == [False] * 2
+
+
+def test_labels_are_valid_with_the_longest_release_name() -> None:
+    values = merged(REQUIRED_VALUES, {"recorder": {"enabled": True}})
+    objects = list(yaml.safe_load_all(helm("template", "r" * 53, CHART, values=values)))
+
+    labels = [part[key] for part in maps(objects) for key in ("labels", "matchLabels") if key in part]
+    texts = {text for each in labels for text in each.values()}
+    # What the API server accepts: at most 63 characters.
+    assert [text for text in texts if not re.fullmatch(r"[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?", text)] == []
+    assert f"{'r' * 53}-dove-test" in texts
 
 
 def test_the_pod_does_not_run_on_nodes_of_a_node_pool() -> None:

@@ -1,5 +1,7 @@
 """The chart's roles grant exactly the permissions that the controllers use."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,8 @@ from tests.support.kube.permissions import (
 )
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+READ = ("get", "list", "watch")
 ALL_GATES = {
     "featureGates": {
         name[0].lower() + name[1:]: True
@@ -36,11 +40,12 @@ ALL_GATES = {
 
 
 def roles(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the controller's roles, without the one for users."""
+    """Return the controller's roles, without those for users."""
     return [
         obj
         for obj in objects
-        if obj["kind"] in ("ClusterRole", "Role") and not obj["metadata"]["name"].endswith("-admin")
+        if obj["kind"] in ("ClusterRole", "Role")
+        and not obj["metadata"]["name"].endswith(("-admin", "-view"))
     ]
 
 
@@ -92,6 +97,44 @@ def test_the_recorder_is_off_by_default_and_selected_by_nothing_of_the_controlle
     labels = only(objects, "Deployment", "dovetail-recorder")["spec"]["template"]["metadata"]["labels"]
     selector = only(objects, "Deployment", "dovetail")["spec"]["selector"]["matchLabels"]
     assert not selector.items() <= labels.items()
+
+
+def test_users_with_view_or_edit_may_read_and_only_admins_may_write() -> None:
+    objects = rendered()
+    admin, view = (only(objects, "ClusterRole", f"dovetail-{name}") for name in ("admin", "view"))
+
+    def aggregated(role: dict[str, Any]) -> set[str]:
+        prefix = "rbac.authorization.k8s.io/aggregate-to-"
+        return {key.removeprefix(prefix) for key in role["metadata"]["labels"] if key.startswith(prefix)}
+
+    assert (aggregated(admin), aggregated(view)) == ({"admin"}, {"view", "edit"})
+    readable = {permission for permission in granted(admin["rules"]) if permission.verb in READ}
+    assert granted(view["rules"]) == readable
+
+
+def documented() -> set[tuple[str, str, str]]:
+    """Return resource, name and verb of each line in the guide's table of permissions."""
+    guide = (ROOT / "docs" / "guides" / "install.md").read_text()
+    table = guide.partition("\n## Permissions\n")[2].partition("\n## ")[0]
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    return {
+        (resource, name, verb)
+        for first, verbs, *_ in lines
+        for resource, name in re.findall(r"`([a-z0-9/]+)`(?: `([a-z-]+)`)?", first)
+        for verb in verbs.split(", ")
+    }
+
+
+def test_the_guide_lists_exactly_the_permissions_of_the_default_values() -> None:
+    in_the_chart = {
+        (resource, name, verb)
+        for rule in rules(rendered())
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    }
+
+    assert documented() == in_the_chart
 
 
 def test_secrets_cannot_be_read_and_workloads_cannot_be_written() -> None:

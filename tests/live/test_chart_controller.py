@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dovetail.kube.auth.kubeconfig import SERVICE_ACCOUNT_DIR
 from tests.live.chart_pod import SECRET, Kubelet, Pod, aws_environment, create_account, workload
 from tests.live.cluster import wait_for
 from tests.live.control_plane import ControlPlane
@@ -149,10 +150,9 @@ def _helm_test(cluster: ControlPlane) -> str:
             "the pod exists", lambda: name in cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name")
         )
         (container,) = cluster.read("pod", name, "-n", NAMESPACE)["spec"]["containers"]
-        account = {"KUBECONFIG": str(cluster.kubeconfig_for_account(RELEASE, NAMESPACE))}
         done = subprocess.run(
             [sys.executable, "-m", "dovetail", *container["args"]],
-            env={"PATH": os.environ["PATH"], **account},
+            env={"PATH": os.environ["PATH"], **_account_environment(cluster, container)},
             capture_output=True,
             text=True,
             check=False,
@@ -162,6 +162,14 @@ def _helm_test(cluster: ControlPlane) -> str:
         output, _ = test.communicate(timeout=120)
     assert (test.returncode == 0) == (phase == "Succeeded"), output
     return f"{phase}\n{done.stdout}{done.stderr}"
+
+
+def _account_environment(cluster: ControlPlane, container: dict[str, Any]) -> dict[str, str]:
+    """Return access with the pod's account, if the API server added its token to the container."""
+    mounts = {mount["mountPath"] for mount in container.get("volumeMounts", ())}
+    if str(SERVICE_ACCOUNT_DIR) not in mounts:
+        return {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    return {"KUBECONFIG": str(cluster.kubeconfig_for_account(RELEASE, NAMESPACE))}
 
 
 def _patch_status(cluster: ControlPlane, pod: str, status: dict[str, Any]) -> None:

@@ -118,6 +118,16 @@ def test_a_pod_uses_its_service_account_and_reloads_its_token(tmp_path: Path) ->
     assert (before, soon, later, refused) == ("old", "old", "new", "newest")
 
 
+def test_a_pod_without_a_service_account_token_is_named_as_such(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError) as elsewhere:
+        result(HOME=str(tmp_path))
+    with pytest.raises(InvalidInputError) as in_a_pod:
+        result(HOME=str(tmp_path), KUBERNETES_SERVICE_HOST="10.0.0.1")
+
+    assert str(elsewhere.value).endswith(", and not in a pod")
+    assert str(in_a_pod.value).endswith(", and in a pod without a service account token")
+
+
 def a_plugin(tmp_path: Path, body: str) -> dict[str, Any]:
     script = tmp_path / "plugin.py"
     script.write_text(body)

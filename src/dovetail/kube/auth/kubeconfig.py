@@ -71,7 +71,8 @@ def load_rest_config(
     default = Path(environ.get("HOME", "/"), ".kube", "config")
     if default.exists():
         return from_kubeconfig([default], environ=environ, clock=clock, context=context)
-    message = f"no kubeconfig found: not in $KUBECONFIG, not at {default}, and not in a pod"
+    pod = "in a pod without a service account token" if host else "not in a pod"
+    message = f"no kubeconfig found: not in $KUBECONFIG, not at {default}, and {pod}"
     raise _invalid("--kubeconfig:", "", message)
 
 
