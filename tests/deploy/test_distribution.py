@@ -152,10 +152,13 @@ def test_the_krew_plugin_runs_the_environment_that_its_first_call_created(
 
 
 @pytest.mark.parametrize(("command", "extra"), [("run", "run"), ("cluster", "cluster")])
-def test_a_command_of_an_extra_says_how_to_install_it(commands: Path, command: str, extra: str) -> None:
+def test_a_command_of_an_extra_says_how_to_install_it(
+    commands: Path, packages: Path, command: str, extra: str
+) -> None:
     options = ["plan", "-f", ROOT / "examples"] if command == "cluster" else ["--help"]
 
     output = run(commands / "dovetail", command, *options, code=1)
 
-    assert f"pip install 'dovetail[{extra}]'" in output
+    (wheel,) = packages.glob("*none-any.whl")
+    assert f"pip install 'dovetail[{extra}] @ {wheel.as_uri()}'" in output
     assert "Traceback" not in output

@@ -1,7 +1,9 @@
 """The ``dovetail`` command: sub-commands and exit codes."""
 
 import errno
+import json
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -61,9 +63,11 @@ _EXTRAS = {
     "ray": "sweep",
     "troposphere": "cluster",
 }
-"""Modules that ``pip install dovetail`` leaves out, and the extra that has them."""
+"""Modules that an installation without extras leaves out, and the extra that has them."""
 _INSTALLERS = {"pipx_metadata.json": "pipx install --force", "uv-receipt.toml": "uv tool install"}
 """File in the environment of a tool that installs commands → how it adds an extra."""
+_WHEEL = f"./dovetail-{__version__}-py3-none-any.whl"
+"""Placeholder for a release file whose place is unknown."""
 
 
 class Dovetail(LazyGroup):
@@ -120,12 +124,35 @@ def _describe_environment(error: Exception) -> str:
 
 
 def _get_install_command(extra: str) -> str:
-    """Return how to install an extra the way that this Dovetail was installed."""
-    for file, command in _INSTALLERS.items():
-        if Path(sys.prefix, file).exists():
-            return f"{command} 'dovetail[{extra}]'"
-    is_checkout = (_PACKAGE.parents[1] / "Makefile").exists()
-    return "make setup" if is_checkout else f"pip install 'dovetail[{extra}]'"
+    """Return how to install an extra the way that this Dovetail was installed.
+
+    It names a file or URL: the name ``dovetail`` in the package index is another project.
+    """
+    tool = next((tool for file, tool in _INSTALLERS.items() if Path(sys.prefix, file).exists()), "")
+    if not tool and (_PACKAGE.parents[1] / "Makefile").exists():
+        return "make setup"
+    url = _get_source_url()
+    wheel = f"dovetail[{extra}] @ {url}" if url else f"{_WHEEL}[{extra}]"
+    return f"{tool or 'pip install'} {shlex.quote(wheel)}"
+
+
+def _get_source_url() -> str:
+    """Return the URL of the file or repository that this was installed from (PEP 610), if any."""
+    # Only imported for this error: it takes longer than many commands.
+    from importlib import metadata
+
+    try:
+        text = metadata.distribution("dovetail").read_text("direct_url.json") or "{}"
+        recorded: dict[str, Any] = json.loads(text)
+    except (metadata.PackageNotFoundError, ValueError):
+        return ""
+    url = str(recorded.get("url", ""))
+    if "vcs_info" in recorded:
+        return f"{recorded['vcs_info']['vcs']}+{url}@{recorded['vcs_info']['commit_id']}"
+    hashes = recorded.get("archive_info", {}).get("hashes", {})
+    # A local file may have been built again since.
+    is_pinned = "sha256" in hashes and not url.startswith("file:")
+    return f"{url}#sha256={hashes['sha256']}" if is_pinned else url
 
 
 def _report_usage_error(error: click.ClickException) -> None:

@@ -65,7 +65,7 @@ _Report = Callable[[Point, Outcome | str], None]
 @click.option(
     "--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: one for each core]"
 )
-@click.option("--ray", metavar="ADDRESS", help="Replay on a Ray cluster (needs dovetail[sweep]).")
+@click.option("--ray", metavar="ADDRESS", help="Replay on a Ray cluster (needs the extra sweep).")
 @click.option(
     "--results",
     metavar="FILE",
