@@ -1,8 +1,11 @@
 """Checks of a migration: a cluster of Karpenter 1.14 is ready, and each problem is named."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -267,6 +270,25 @@ def test_nodeclaims_without_an_instance_and_nodes_without_nodeclaim_are_warnings
 
     assert find(report, Level.WARNING, "without an instance").text.startswith("default-0:")
     assert find(report, Level.WARNING, "nodes without NodeClaim")
+
+
+@pytest.mark.parametrize("waited", [True, False])
+def test_the_wait_for_launches_fails_for_nodeclaims_and_not_for_their_absence(
+    waited: bool, tmp_path: Path
+) -> None:
+    """kubectl lists a NodeClaim or none, and its `wait` fails: it also does without any to wait for."""
+    listed = "echo nodeclaim.karpenter.sh/default-0" if waited else "true"
+    program = tmp_path / "kubectl"
+    program.write_text(f'#!/bin/sh\nif [ "$1" = get ]; then {listed}; else exit 1; fi\n')
+    program.chmod(0o755)
+    report = the_cluster()
+    (take_over, *_), (hand_back, *_) = report.take_over[1].commands, report.hand_back[0].commands
+
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    code = subprocess.run(["/bin/sh", "-c", take_over], env=environment, check=False).returncode
+
+    assert take_over == hand_back
+    assert bool(code) is waited
 
 
 def test_a_lease_in_another_namespace_is_a_warning() -> None:

@@ -13,9 +13,10 @@ def record_example() -> str:
     report = an_app("report", replicas=1, cpu="500m")
     template = report["spec"]["template"]
     template["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
-    objects = dump(build_real_cluster(a_shop(report))).objects
+    recorded = dump(build_real_cluster(a_shop(report)))
     # One object per line: a new dump is a readable change.
-    lines = ",\n".join(json.dumps(obj, separators=(",", ":")) for obj in objects)
+    items = (*recorded.objects, *recorded.empty_lists)
+    lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in items)
     return f'{{"apiVersion":"v1","kind":"List","items":[\n{lines}\n]}}\n'
 
 

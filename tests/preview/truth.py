@@ -112,14 +112,16 @@ def build_real_cluster(
 
 
 def dump(cluster: SimulatedCluster) -> ClusterObjects:
-    """Return what ``kubectl get -o json`` would write."""
+    """Return what ``dovetail dump`` would read."""
     objects = []
-    for resource in READ:
-        for obj in cluster.api.list(resource).items:
+    listed = {resource: cluster.api.list(resource).items for resource in READ}
+    for resource, items in listed.items():
+        for obj in items:
             written = json.loads(msgspec.json.encode(obj))
             written["metadata"].pop("managedFields", None)
             objects.append({**written, "apiVersion": resource.api_version, "kind": resource.kind})
-    return ClusterObjects.from_objects(objects)
+    empty = [resource for resource, items in listed.items() if not items]
+    return ClusterObjects.from_objects(objects, empty=empty)
 
 
 def fork(recorded: ClusterObjects, *, now: Any, seed: int = 1) -> SimulatedCluster:

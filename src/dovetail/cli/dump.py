@@ -47,9 +47,9 @@ def dump(
     objects = strip_objects(read.objects)
     if anonymous:
         objects = anonymise(objects)
-    # Distinguishes a kind without objects from one that was not listed.
-    empty = [{"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "items": []} for kind in read.empty]
-    encoded = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [*objects, *empty]})
+    encoded = msgspec.json.encode(
+        {"apiVersion": "v1", "kind": "List", "items": [*objects, *read.empty_lists]}
+    )
     if output is None:
         write(encoded.decode())
         return

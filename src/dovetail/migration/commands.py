@@ -13,6 +13,10 @@ _RELEASE: Final = "dovetail"
 _INSTANCE: Final = "app.kubernetes.io/instance"
 """Label of the objects of a Helm release."""
 _DEFAULT_REPLICAS: Final = 2
+WAIT_FOR_LAUNCHES: Final = (
+    "kubectl get nodeclaims -o name | xargs -r kubectl wait --for=condition=Launched --timeout 5m"
+)
+"""Succeeds without NodeClaims, unlike ``kubectl wait … --all``."""
 
 
 def take_over(facts: MigrationFacts) -> tuple[Step, ...]:
@@ -24,7 +28,7 @@ def take_over(facts: MigrationFacts) -> tuple[Step, ...]:
         Step(
             "Wait for launches in progress, and stop Karpenter",
             (
-                *_wait_for_launches(facts),
+                WAIT_FOR_LAUNCHES.replace(" | ", " |\n    "),
                 f"kubectl -n {namespace} scale --replicas 0 deployment {name}",
                 f"kubectl -n {namespace} wait --for=delete pod --timeout 2m \\\n    -l {_pod_labels(facts)}",
             ),
@@ -52,7 +56,7 @@ def hand_back(facts: MigrationFacts) -> tuple[Step, ...]:
         Step(
             "Stop Dovetail, and start Karpenter",
             (
-                *_wait_for_launches(facts),
+                WAIT_FOR_LAUNCHES.replace(" | ", " |\n    "),
                 f"kubectl -n {namespace} scale --replicas 0 deployment {_RELEASE}",
                 f"kubectl -n {namespace} wait --for=delete pod --timeout 2m \\\n"
                 f"    -l {_INSTANCE}={_RELEASE}",
@@ -61,13 +65,6 @@ def hand_back(facts: MigrationFacts) -> tuple[Step, ...]:
         ),
         Step("Remove Dovetail", (f"helm uninstall {_RELEASE} --namespace {namespace}",)),
     )
-
-
-def _wait_for_launches(facts: MigrationFacts) -> tuple[str, ...]:
-    """Return no command without NodeClaims: ``kubectl wait`` fails if there is none."""
-    if not facts.objects.claims:
-        return ()
-    return ("kubectl wait --for=condition=Launched nodeclaims --all --timeout 5m",)
 
 
 def _save_values(facts: MigrationFacts) -> str:

@@ -71,6 +71,13 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     recorded_at: datetime | None = None
     """Time of the API server when they were listed; for dumps, the latest in nodes and pods, if any."""
 
+    @property
+    def empty_lists(self) -> list[dict[str, Any]]:
+        """A typed List of each kind without objects: in a dump, it says that the kind was listed."""
+        return [
+            {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "items": []} for kind in self.empty
+        ]
+
     @staticmethod
     def from_objects(
         objects: Iterable[dict[str, Any]], *, empty: Iterable[Resource] = (), missing: Iterable[str] = ()

@@ -67,6 +67,9 @@ def test_write_pools_writes_files_and_never_overwrites(tmp_path: Path) -> None:
     names = ["ec2nodeclass-al2023.yaml", "nodepool-batch.yaml", "nodepool-data.yaml", "nodepool-web.yaml"]
     assert first.exit_code == 0, first.output
     assert sorted(file.name for file in folder.iterdir()) == names
+    # The hint is for those who have not used the option.
+    assert "--write-pools" in run("savings", "--cluster", dump).stdout
+    assert "--write-pools" not in first.stdout
     assert "KarpenterNodeRole-prod" in (folder / names[0]).read_text(encoding="utf-8")
     assert run("simulate", "-f", str(folder)).exit_code == 0
     assert second.exit_code == 1

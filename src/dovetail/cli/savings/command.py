@@ -82,10 +82,10 @@ def savings(
         result = analyse(source)
     if write_pools is not None:
         _write_pools(result.adopted, write_pools, cluster_name)
-    _show(result, output, book, place.name)
+    _show(result, output, book, place.name, pools_written=write_pools is not None)
 
 
-def _show(result: SavingsResult, output: str, prices: PriceBook, region: str) -> None:
+def _show(result: SavingsResult, output: str, prices: PriceBook, region: str, *, pools_written: bool) -> None:
     report = result.report
     source = f"{prices.describe(region)}; region {region}"
     if output == "json":
@@ -94,7 +94,7 @@ def _show(result: SavingsResult, output: str, prices: PriceBook, region: str) ->
     elif output == "markdown":
         write(format_markdown(report, source))
     else:
-        write_lines(list(format_table(report, source)))
+        write_lines(list(format_table(report, source, pools_written=pools_written)))
 
 
 def _write_pools(adopted: AdoptedCluster, directory: Path, cluster_name: str | None) -> None:

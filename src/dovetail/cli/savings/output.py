@@ -20,7 +20,7 @@ _ON_EC2: Final = (
 )
 
 
-def format_table(report: Savings, prices: str) -> Iterable[Text]:
+def format_table(report: Savings, prices: str, *, pools_written: bool = False) -> Iterable[Text]:
     """Yield the report; lines fit 80 columns where names do."""
     yield from _section("Today's bill", [["GROUP", "NODES", "$/HOUR", "$/MONTH"], *_group_rows(report)])
     if report.other_cloud is not None:
@@ -50,7 +50,8 @@ def format_table(report: Savings, prices: str) -> Iterable[Text]:
     if report.inferred_pools:
         yield Text()
         yield Text(f"NodePools inferred from node groups: {', '.join(report.inferred_pools)}")
-        yield Text("Write them with --write-pools DIR.")
+        if not pools_written:
+            yield Text("Write them with --write-pools DIR.")
     yield from _notes(report, prices)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from dovetail.codec.text.suggestions import pluralize
 from dovetail.doctor.object_fields import join_names, name_of
+from dovetail.migration.commands import WAIT_FOR_LAUNCHES
 from dovetail.migration.facts import MigrationFacts, older_objects
 from dovetail.migration.report import Area, Item, Level
 from dovetail.model import labels as label_keys
@@ -82,7 +83,7 @@ def nodeclaims(facts: MigrationFacts) -> Iterator[Item]:
             "without an instance",
             f"{join_names(launching)}: wait for them before Karpenter stops. An instance that Karpenter "
             "launched, but has not recorded, is launched again, and the first one is terminated",
-            "kubectl wait --for=condition=Launched nodeclaims --all --timeout 5m",
+            WAIT_FOR_LAUNCHES,
         )
     joining = [
         claim.name
