@@ -186,7 +186,11 @@ def test_pods_of_unknown_controllers_are_recreated_when_they_are_deleted(recorde
     forked.api.delete(PODS, pods[0]["metadata"]["name"], "default")
     wait(forked, 120)
 
-    assert named(forked, "3 pods of controllers that were not recorded", "recreate evicted pods", "Rollout")
+    assert named(
+        forked,
+        "3 pods of controllers that were not recorded; they recreate evicted pods: Rollout default/web",
+    )
+    assert not named(forked, "Rollout default/web, Rollout default/web")
     assert named(forked, "1 × Rollout (argoproj.io/v1alpha1) not used")
     assert forked.recorder.running == recorded.recorder.running
     assert pods[0]["metadata"]["uid"] not in identities(forked)

@@ -72,4 +72,5 @@ def _join(key: str, names: Sequence[str]) -> str:
     noun, _, sentence = key.partition("\0")
     if not names:
         return key
-    return f"{pluralize(len(names), noun)} {sentence}: {join_first(sorted(names), 3)}"
+    # Several pods may have one controller.
+    return f"{pluralize(len(names), noun)} {sentence}: {join_first(sorted(set(names)), 3)}"
