@@ -1,13 +1,15 @@
 """Replay of a trace: what it costs, which pods are evicted, how long pods wait."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.errors import DovetailError
 from dovetail.model.settings import ConsolidationSettings, ControllerSettings
 from dovetail.replay.play import replay_trace
-from dovetail.trace.model import CapacityError, Delete, Gap, Initial, Interruption, Scale, Set, Tasks
+from dovetail.trace.model import CapacityError, Delete, Gap, Initial, Interruption, Object, Scale, Set, Tasks
 from dovetail.trace.reader import Trace
 from tests.replay.traces import HEADER, a_trace, deployment, nodepool, options, task_template
 
@@ -186,6 +188,34 @@ def test_a_nodepool_without_its_node_class_is_an_error_that_names_both() -> None
         replay_trace(trace, options())
 
 
+def test_a_nodepool_of_another_provider_is_an_error_that_names_its_node_class() -> None:
+    trace = a_trace(Set(t=0, object=deployment("web", 1)), seconds=60)
+
+    # The EC2NodeClass of the same name does not help.
+    with pytest.raises(DovetailError, match=r"NodeClass default of eks\.amazonaws\.com, .* not simulated"):
+        replay_trace(trace, options(manifests=(auto_mode_nodepool(),)))
+
+
+def test_recorded_nodes_are_replayed_without_a_nodepool_that_can_launch_others() -> None:
+    trace = a_trace(*_record_cluster(), seconds=600)
+    recorded = replay_trace(trace, options())
+
+    replay = replay_trace(trace, options(manifests=(auto_mode_nodepool(),)))
+
+    assert replay.cost == recorded.cost
+    assert replay.notes == (
+        "NodePool default launches no nodes: it refers to NodeClass default of eks.amazonaws.com, "
+        "which is not simulated.",
+    )
+
+
+def auto_mode_nodepool() -> Object:
+    pool = nodepool()
+    ref = {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"}
+    pool["spec"]["template"]["spec"]["nodeClassRef"] = ref
+    return pool
+
+
 def test_one_of_two_nodepools_without_its_node_class_is_noted() -> None:
     lost = nodepool("lost")
     lost["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "gone"
@@ -208,6 +238,42 @@ def test_a_recorded_cluster_begins_with_its_nodes_or_without_them() -> None:
     assert as_recorded.samples[0].nodes == empty.samples[0].nodes
     assert not any("begins with the nodes" in text for text in as_recorded.assumptions)
     assert any("begins with the nodes" in text for text in empty.assumptions)
+
+
+OPERATOR = {"apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "name": "broker", "controller": True}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet"])
+def test_workloads_of_operators_are_demand_without_the_recorded_nodes(kind: str) -> None:
+    recorded = _record_cluster()
+    if kind == "ReplicaSet":
+        recorded = [event for event in recorded if event.object["kind"] != "Deployment"]
+
+    free, of_operator = (
+        replay_trace(a_trace(*_own(recorded, kind, *owners), seconds=1800), options(empty=True))
+        for owners in ([], [OPERATOR])
+    )
+
+    assert free.cost > 0
+    assert of_operator == free
+
+
+def _own(events: list[Initial], kind: str, *owners: dict[str, Any]) -> list[Initial]:
+    def change(obj: Object) -> Object:
+        return {**obj, "metadata": {**obj["metadata"], "ownerReferences": list(owners)}}
+
+    return [
+        replace(event, object=change(event.object)) if event.object["kind"] == kind else event
+        for event in events
+    ]
+
+
+def test_a_file_replaces_a_recorded_deployment_with_its_replica_sets() -> None:
+    trace = a_trace(*_record_cluster(), seconds=1800)
+
+    replay = replay_trace(trace, options(empty=True, manifests=(deployment("web", 0),)))
+
+    assert (replay.peak_nodes, replay.pending) == (0, 0)
 
 
 def _record_cluster() -> list[Initial]:

@@ -8,7 +8,9 @@ import msgspec
 
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.nodepool import NodeClassRef
 from dovetail.ports.api_resources import PODS, find_resource
+from dovetail.replay.generated import ObjectKey, find_generated, get_controller, get_key
 from dovetail.simulator.apiserver.admission.defaults import apply_defaults
 from dovetail.trace.model import Event, Finish, Initial, Object, Set, Tasks, Template
 from dovetail.trace.reader import Trace
@@ -23,8 +25,6 @@ _SERVER_METADATA: Final = frozenset(
 _FIRST: Final = ("PriorityClass", "StorageClass", "RuntimeClass", "EC2NodeClass", "NodePool")
 """Kinds that pods refer to: applied before workloads."""
 
-_WORKLOAD_CONTROLLERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "Node")
-"""Controllers whose pods follow from recorded objects, and kubelets with static pods."""
 _TASK_METADATA: Final = ("labels", "annotations")
 _IMAGE: Final = "recorded"
 
@@ -56,6 +56,8 @@ def prepare_start(
     to a NodePool that the files do not have. Raises ``DovetailError`` without a NodePool.
     """
     replaced = _Replaced(manifests)
+    # Those of an object that a file replaces are still its controller's.
+    generated = find_generated(event.object for event in trace.events if isinstance(event, Initial))
     kept = [event for event in trace.events if not replaced.replaces(event)]
     changed = [_with_changed_pool(event, change_pool) for event in kept]
     initial = [event.object for event in changed if isinstance(event, Initial)]
@@ -77,38 +79,46 @@ def prepare_start(
         )
     has_nodes = any(obj["kind"] == "Node" for obj in initial)
     if empty or lost or not has_nodes:
-        objects = _sort([*_find_demand(initial), *first, *given])
+        objects = _sort([*_find_demand(initial, generated), *first, *given])
         recorded: tuple[Object, ...] = ()
-        events = (*_build_tasks(initial, events), *events)
+        events = (*_build_tasks(initial, generated, events), *events)
     else:
         objects, recorded = _sort([*first, *given]), tuple(map(_complete, initial))
     if not any(obj["kind"] == "NodePool" for obj in (*objects, *recorded)):
         later = any(isinstance(event, Set) and event.object["kind"] == "NodePool" for event in events)
         if not later:
             raise DovetailError("the trace has no NodePool; name files with NodePools: -f PATH")
-    notes += _check_nodeclasses([*objects, *recorded], events)
+    notes += _check_nodeclasses([*objects, *recorded], events, has_nodes=bool(recorded))
     return Start(recorded=recorded, objects=tuple(objects), events=events, notes=tuple(notes))
 
 
-def _check_nodeclasses(objects: Iterable[Object], events: Iterable[Event]) -> list[str]:
-    """Return notes on NodePools without their node class; raise if no NodePool has one."""
+def _check_nodeclasses(objects: Iterable[Object], events: Iterable[Event], *, has_nodes: bool) -> list[str]:
+    """Return notes on NodePools that launch no nodes; raise if none does and there are no nodes."""
     later = (event.object for event in events if isinstance(event, Set))
     start = list(objects)
     classes = {obj["metadata"]["name"] for obj in (*start, *later) if obj["kind"] == "EC2NodeClass"}
-    named = {obj["metadata"]["name"]: _get_nodeclass(obj) for obj in start if obj["kind"] == "NodePool"}
-    missing = [
-        f"NodePool {pool} launches no nodes: neither the trace nor the files have EC2NodeClass {name}"
-        for pool, name in sorted(named.items())
-        if name not in classes
-    ]
-    if missing and len(missing) == len(named):
-        raise DovetailError(f"{missing[0]}; name a file with it: -f PATH")
-    return [f"{sentence}." for sentence in missing]
+    pools = {obj["metadata"]["name"]: _get_nodeclass(obj) for obj in start if obj["kind"] == "NodePool"}
+    problems = []
+    for pool, ref in sorted(pools.items()):
+        if not ref.is_supported:
+            problem = f"it refers to {ref.kind} {ref.name} of {ref.group}, which is not simulated"
+            advice = "give a NodePool and its EC2NodeClass: -f PATH"
+        elif ref.name not in classes:
+            problem = f"neither the trace nor the files have EC2NodeClass {ref.name}"
+            advice = "name a file with it: -f PATH"
+        else:
+            continue
+        problems.append((f"NodePool {pool} launches no nodes: {problem}", advice))
+    if problems and len(problems) == len(pools) and not has_nodes:
+        raise DovetailError("; ".join(problems[0]))
+    return [f"{problem}." for problem, _ in problems]
 
 
-def _get_nodeclass(pool: Object) -> str:
+def _get_nodeclass(pool: Object) -> NodeClassRef:
     template = (pool.get("spec") or {}).get("template") or {}
-    return str(((template.get("spec") or {}).get("nodeClassRef") or {}).get("name", ""))
+    ref = (template.get("spec") or {}).get("nodeClassRef") or {}
+    fields = NodeClassRef.__struct_fields__
+    return NodeClassRef(**{field: str(ref[field]) for field in fields if field in ref})
 
 
 class _Replaced:
@@ -117,12 +127,12 @@ class _Replaced:
     def __init__(self, manifests: Iterable[Object]) -> None:
         self.objects = [clean(obj) for obj in manifests]
         self.pools = any(obj["kind"] == "NodePool" for obj in self.objects)
-        self._keys = {_key(obj) for obj in self.objects}
+        self._keys = {get_key(obj) for obj in self.objects}
 
     def replaces(self, event: Event) -> bool:
         if not isinstance(event, Initial | Set):
             return False
-        return (self.pools and event.object["kind"] == "NodePool") or _key(event.object) in self._keys
+        return (self.pools and event.object["kind"] == "NodePool") or get_key(event.object) in self._keys
 
 
 def clean(obj: Mapping[str, Any]) -> Object:
@@ -144,7 +154,7 @@ def _complete(obj: Object) -> Object:
     # Kubelets are calibrated by image: with one for all, the slowest workload would decide.
     completed = {**obj, "spec": with_images(obj.get("spec") or {}, _name_image)}
     apply_defaults(PODS, completed)
-    controller = _get_controller(obj)
+    controller = get_controller(obj)
     if controller is not None and controller.get("kind") == "Job" and not _has_ended(obj):
         # The trace says when it ends: neither a kubelet nor the fork may estimate it. Its Job is
         # not in the trace, and cannot count it.
@@ -187,10 +197,6 @@ def _name_image(container: Object) -> str:
     return f"{_IMAGE}-{blake2b(_encode(container), digest_size=4).hexdigest()}"
 
 
-def _key(obj: Mapping[str, Any]) -> tuple[str, str, str]:
-    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-
-
 def _with_changed_pool(event: Event, change_pool: PoolChange | None) -> Event:
     if change_pool is None or not isinstance(event, Initial | Set) or event.object["kind"] != "NodePool":
         return event
@@ -205,23 +211,24 @@ def _find_lost_pools(initial: list[Object], given: list[Object]) -> list[str]:
     return sorted(pools - names)
 
 
-def _find_demand(initial: list[Object]) -> Iterator[Object]:
-    """Yield what users asked for, of all recorded objects except pods."""
+def _find_demand(initial: list[Object], generated: frozenset[ObjectKey]) -> Iterator[Object]:
+    """Yield what users and operators asked for, of all recorded objects except pods."""
     for obj in initial:
-        if obj["kind"] in _NODE_KINDS or obj["kind"] == "Pod" or _get_controller(obj) is not None:
+        if obj["kind"] in _NODE_KINDS or obj["kind"] == "Pod" or get_key(obj) in generated:
             continue
         if find_resource(obj["apiVersion"], obj["kind"]) is not None:
             yield clean(obj)
 
 
-def _build_tasks(initial: list[Object], events: Iterable[Event]) -> Iterator[Template | Tasks]:
+def _build_tasks(
+    initial: list[Object], generated: frozenset[ObjectKey], events: Iterable[Event]
+) -> Iterator[Template | Tasks]:
     """Yield pods that no recorded workload creates as tasks, which end when the trace says."""
     ends = {event.id: event.t for event in events if isinstance(event, Finish)}
     for pod in initial:
-        controller = _get_controller(pod) if pod["kind"] == "Pod" else None
-        is_created = controller is not None and controller.get("kind") in _WORKLOAD_CONTROLLERS
-        if pod["kind"] != "Pod" or is_created or _has_ended(pod):
+        if pod["kind"] != "Pod" or get_key(pod) in generated or _has_ended(pod):
             continue
+        controller = get_controller(pod)
         meta, spec = pod["metadata"], pod.get("spec") or {}
         id = str(meta.get("uid") or meta["name"])
         yield Template(
@@ -236,11 +243,6 @@ def _build_tasks(initial: list[Object], events: Iterable[Event]) -> Iterator[Tem
             },
         )
         yield Tasks(t=0, template=id, seconds=ends.get(id))
-
-
-def _get_controller(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    references = obj["metadata"].get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def _has_ended(pod: Mapping[str, Any]) -> bool:

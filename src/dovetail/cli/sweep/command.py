@@ -86,11 +86,11 @@ def sweep(click_context: click.Context, /, output: str, **given: Any) -> None:
     with spinner("Reading the trace"):
         trace, options = read_inputs(shared)
     varied = parse_vary(given["vary"], find_pools(trace, options.manifests))
-    prepare_start(trace, manifests=options.manifests, empty=options.empty)  # Raises what every point would.
     points = build_points(varied, options.settings, samples=given["samples"], seed=shared.seed)
     if any(point.pools.is_in_template for point in points):
         # Otherwise the replays of other settings would begin with the drift of all nodes.
         options = msgspec.structs.replace(options, empty=True)
+    prepare_start(trace, manifests=options.manifests, empty=options.empty)  # Raises what every point would.
     limits = Limits(
         eviction_price=given["eviction_price"],
         max_evictions=given["max_evictions"],

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from dovetail.codec.kube.pod_specs import decode_template_resources
 from dovetail.model import labels as label_keys
+from dovetail.replay.generated import ObjectKey, find_generated, get_key
 from dovetail.trace.model import Delete, Event, Initial, Interruption, Object, Scale, Set, Tasks, Template
 from dovetail.trace.reader import Trace
 
@@ -26,9 +27,6 @@ _MEMORY_PER_VCPU: Final = 4 * 2**30
 """Bytes that count as one vCPU, as in general-purpose instance types."""
 _NOTED_DIFFERENCE: Final = 0.02
 """From the share that was asked for; less is not reported."""
-
-_Key = tuple[str, str, str]
-"""Kind, namespace and name of a workload."""
 
 
 class SpotShare(msgspec.Struct, frozen=True):
@@ -53,7 +51,7 @@ def limit_spot(trace: Trace, manifests: Iterable[Object], share: float) -> SpotS
     on_spot = sum(demand.values()) - weight + tasks * share
     return SpotShare(
         trace=replace(trace, events=tuple(_split_events(trace.events, excluded, 1.0 - share))),
-        manifests=tuple(_exclude_from_workload(obj) if _get_key(obj) in excluded else obj for obj in files),
+        manifests=tuple(_exclude_from_workload(obj) if get_key(obj) in excluded else obj for obj in files),
         reached=on_spot / total if total else share,
     )
 
@@ -77,10 +75,10 @@ def describe_shares(trace: Trace, manifests: Iterable[Object], shares: Iterable[
         yield "The trace has no spot interruptions: spot nodes run undisturbed in every replay."
 
 
-def _choose_on_demand(demand: Mapping[_Key, float], share: float) -> tuple[frozenset[_Key], float]:
+def _choose_on_demand(demand: Mapping[ObjectKey, float], share: float) -> tuple[frozenset[ObjectKey], float]:
     """Return the workloads that must not run on spot, and their demand."""
     limit = share * sum(demand.values())
-    chosen: set[_Key] = set()
+    chosen: set[ObjectKey] = set()
     before = 0.0
     for key in sorted(demand, key=_hash):
         # The nearer of both sums, so that workloads do not all err on one side.
@@ -91,22 +89,24 @@ def _choose_on_demand(demand: Mapping[_Key, float], share: float) -> tuple[froze
     return frozenset(chosen), before
 
 
-def _hash(key: _Key) -> bytes:
+def _hash(key: ObjectKey) -> bytes:
     return blake2b("/".join(key).encode(), digest_size=16).digest()
 
 
 # -- Measure ---------------------------------------------------------------------------------
 
 
-def _measure_workloads(trace: Trace, manifests: Iterable[Object]) -> dict[_Key, float]:
+def _measure_workloads(trace: Trace, manifests: Iterable[Object]) -> dict[ObjectKey, float]:
     """Return the demand of each workload that may be chosen, in vCPU seconds."""
     meter = _WorkloadMeter()
     for obj in manifests:
         meter.set(obj, 0.0)
-    given = frozenset(meter.demand)
+    # A workload of another one counts with it.
+    generated = find_generated(event.object for event in trace.events if isinstance(event, Initial))
+    known = frozenset(meter.demand) | generated
     for event in trace.events:
         match event:
-            case Initial(object=obj) | Set(object=obj) if _get_key(obj) not in given:
+            case Initial(object=obj) | Set(object=obj) if get_key(obj) not in known:
                 meter.set(obj, event.t)
             case Scale():
                 meter.scale((event.kind, event.namespace, event.name), event.t, event.replicas)
@@ -121,20 +121,20 @@ class _WorkloadMeter:
     """Adds up the demand of workloads over time."""
 
     def __init__(self) -> None:
-        self.demand: dict[_Key, float] = {}
+        self.demand: dict[ObjectKey, float] = {}
         """vCPU seconds."""
-        self._running: dict[_Key, tuple[float, float, int]] = {}
+        self._running: dict[ObjectKey, tuple[float, float, int]] = {}
         """Time of the last change, size of a pod and number of pods since then."""
 
     def set(self, obj: Object, at: float) -> None:
         """Note a workload that is created or replaced."""
         if _is_divisible(obj):
-            key = _get_key(obj)
+            key = get_key(obj)
             self.scale(key, at, 0)
             self.demand.setdefault(key, 0.0)
             self._running[key] = (at, _measure_pod(_get_pod_spec(obj)), _get_replicas(obj))
 
-    def scale(self, key: _Key, at: float, number: int) -> None:
+    def scale(self, key: ObjectKey, at: float, number: int) -> None:
         """Note another number of replicas."""
         if key in self._running:
             since, size, before = self._running[key]
@@ -168,13 +168,10 @@ def _get_replicas(obj: Object) -> int:
     return number if isinstance(number, int) else 1
 
 
-def _get_key(obj: Object) -> _Key:
-    return obj["kind"], obj["metadata"].get("namespace") or "default", obj["metadata"]["name"]
-
-
 def _is_divisible(obj: Object) -> bool:
-    """Return True for a workload without owner and without a choice of its own."""
-    if obj["kind"] not in _WORKLOADS or obj["metadata"].get("ownerReferences"):
+    """Return True for a workload or a bare pod, without a choice of its own."""
+    is_bare = obj["kind"] != "Pod" or not obj["metadata"].get("ownerReferences")
+    if obj["kind"] not in _WORKLOADS or not is_bare:
         return False
     spec = _get_pod_spec(obj)
     return bool(spec) and not _names_capacity_type(spec)
@@ -208,14 +205,14 @@ def _get_node_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 # -- Change ----------------------------------------------------------------------------------
 
 
-def _split_events(events: Iterable[Event], excluded: frozenset[_Key], share: float) -> Iterator[Event]:
+def _split_events(events: Iterable[Event], excluded: frozenset[ObjectKey], share: float) -> Iterator[Event]:
     """Yield the events; of tasks, a share of templates that exclude spot."""
     divided: set[str] = set()
     part = Fraction(share).limit_denominator(1_000_000)
     counted = 0
     for event in events:
         match event:
-            case Initial(object=obj) | Set(object=obj) if _is_divisible(obj) and _get_key(obj) in excluded:
+            case Initial(object=obj) | Set(object=obj) if _is_divisible(obj) and get_key(obj) in excluded:
                 yield replace(event, object=_exclude_from_workload(obj))
             case Template() if not _names_capacity_type(event.template["spec"]):
                 divided.add(event.id)
