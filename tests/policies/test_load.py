@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.core.disruption.policy import DEFAULT_POLICY, Search
 from dovetail.policies import EvictedPod, Move, Offer, RemovedNode
-from dovetail.policies.load import PolicyLoadError, find_policy, load_plugin
+from dovetail.policies.load import PolicyLoadError, find_clashes, find_policy, load_plugin
 from tests.support.plugins import install_plugin
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -41,13 +41,16 @@ def test_built_in_names_need_no_plugin() -> None:
         ("karpenter:k=2", "policy 'karpenter' takes no options"),
         ("payback:prize=1", "policy 'payback' has no option 'prize'; did you mean 'price'?"),
         ("payback:price", "policy 'payback': 'price' is not OPTION=VALUE"),
-        (
-            "quiet-hours:start=25",
-            "policy 'quiet-hours:start=25': ValueError: start and end are hours from 0 to 24",
-        ),
+        ("payback:price=abc", "policy 'payback': price=abc: expected a number"),
+        ("payback:price=-5", "policy 'payback': price=-5: expected a number >= 0.0"),
+        ("payback:hours=nan", "policy 'payback': hours=nan: expected a number >= 0.0"),
+        ("quiet-hours:saving=x", "policy 'quiet-hours': saving=x: expected a number"),
+        ("quiet-hours:start=a", "policy 'quiet-hours': start=a: expected a whole number"),
+        ("quiet-hours:start=8.5", "policy 'quiet-hours': start=8.5: expected a whole number"),
+        ("quiet-hours:end=25", "policy 'quiet-hours': end=25: expected a whole number <= 24"),
     ],
 )
-def test_wrong_name_or_option_is_an_error_with_the_nearest_one(text: str, message: str) -> None:
+def test_wrong_name_option_or_value_is_an_error_with_the_nearest_one(text: str, message: str) -> None:
     with pytest.raises(PolicyLoadError) as caught:
         load_plugin(text)
 
@@ -70,6 +73,26 @@ class Plugin:
     offer = an_offer(a_move(0, saving=1.0), a_move(1, saving=1.0))
     assert plugin(offer) == offer.moves[:1]
     assert vars(plugin) == {"limit": 1, "zone": "us-east-1a"}
+
+
+def test_options_of_a_struct_have_the_types_of_its_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+import msgspec
+
+class Plugin(msgspec.Struct):
+    team: str = ""
+    share: float = 0.5
+
+    def __call__(self, offer):
+        return []
+"""
+    install_plugin(tmp_path, monkeypatch, "typed", source)
+
+    plugin = load_plugin("typed:team=7:share=1")
+
+    assert (getattr(plugin, "team", None), getattr(plugin, "share", None)) == ("7", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +120,39 @@ def test_plugin_that_cannot_be_used_is_an_error_with_its_place(
     assert message in str(caught.value)
 
 
-def test_plugin_with_a_shipped_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_plugin(tmp_path, monkeypatch, "payback", "class Plugin: pass")
+@pytest.mark.parametrize("name", ["payback", "dovetail"])
+def test_plugin_with_a_name_of_dovetail_is_named_and_never_used(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = find_policy(name)
 
-    with pytest.raises(PolicyLoadError, match="plugin_payback:Plugin has the name of dovetail"):
-        find_policy("dovetail")
+    install_plugin(tmp_path, monkeypatch, name, "class Plugin: pass")
+
+    assert find_policy(name) == before
+    assert find_policy("dovetail") is DEFAULT_POLICY
+    assert find_clashes() == (
+        f"policy {name!r} is that of Dovetail; rename plugin_{name}:Plugin in its package",
+    )
+
+
+def test_name_of_two_packages_is_an_error_for_that_name_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attribute in ("First", "Second"):
+        folder = tmp_path / attribute
+        folder.mkdir()
+        install_plugin(folder, monkeypatch, "saver", "class Plugin: pass", attribute=attribute)
+        (folder / "plugin_saver-1.0.dist-info").rename(folder / f"{attribute}-1.0.dist-info")
+        (folder / f"{attribute}-1.0.dist-info" / "METADATA").write_text(f"Name: {attribute}\nVersion: 1.0\n")
+
+    assert find_policy("dovetail") is DEFAULT_POLICY
+    with pytest.raises(PolicyLoadError) as caught:
+        find_policy("saver")
+    assert find_clashes() == (str(caught.value),)
+    assert str(caught.value) == (
+        "policy 'saver' is ambiguous: plugin_saver:First and plugin_saver:Second have this name; "
+        "remove one of their packages"
+    )
 
 
 # --- Shipped examples --------------------------------------------------------------------------

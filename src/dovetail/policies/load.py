@@ -1,16 +1,16 @@
 """Loading of consolidation policies: built-in names and entry points.
 
 A policy is written ``NAME`` or ``NAME:OPTION=VALUE:OPTION=VALUE``. Options are keyword
-arguments of the plug-in's class; values that look like numbers are numbers.
+arguments of the plug-in's class. Those of a Struct have the types of its fields; elsewhere
+values that look like numbers are numbers.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from inspect import Parameter, signature
-from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from dovetail.codec.text.suggestions import nearest_match, suggest
 from dovetail.core.disruption.policy import DEFAULT_POLICY, Move, Offer, Policy, Search
@@ -23,44 +23,68 @@ BUILT_IN: Final[Mapping[str, Policy]] = {
     "karpenter": Policy("karpenter", Search.KARPENTER),
 }
 """Policies that take every move of a search."""
-_EXAMPLES: Final = (
-    EntryPoint("payback", f"{GROUP}.payback:Payback", GROUP),
-    EntryPoint("quiet-hours", f"{GROUP}.quiet_hours:QuietHours", GROUP),
-)
+EXAMPLES: Final[Mapping[str, EntryPoint]] = {
+    "payback": EntryPoint("payback", f"{GROUP}.payback:Payback", GROUP),
+    "quiet-hours": EntryPoint("quiet-hours", f"{GROUP}.quiet_hours:QuietHours", GROUP),
+}
+"""Plug-ins that Dovetail ships."""
+_TYPES: Final = {"`int`": "a whole number", "`float`": "a number", "`bool`": "true or false"}
+"""Types in errors of msgspec → words of users."""
 
 
 class PolicyLoadError(DovetailError):
     """A policy does not exist, cannot be imported, or does not take its options."""
 
 
-def find_entry_points() -> dict[str, EntryPoint]:
-    """Return the plug-ins by name, the shipped examples among them.
-
-    Raises ``PolicyLoadError`` if two packages have a policy of one name.
-    """
-    installed = {point.name: point for point in _EXAMPLES}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        other = installed.setdefault(point.name, point)
-        if point.name in BUILT_IN or other.value != point.value:
-            taken = "a built-in policy" if point.name in BUILT_IN else other.value
-            raise PolicyLoadError(f"policy {point.name!r}: {point.value} has the name of {taken}")
-    return installed
-
-
 def find_policy(text: str) -> Policy | EntryPoint:
-    """Return a built-in policy or the entry point of a plug-in; raise ``PolicyLoadError``."""
+    """Return a built-in policy, or the entry point of a plug-in.
+
+    Names of Dovetail come first: an installed package cannot replace what runs by default.
+    Raises ``PolicyLoadError`` if there is none, or more than one.
+    """
     name, *options = text.split(":")
-    installed = find_entry_points()
-    if name in installed:
-        return installed[name]
-    if name not in BUILT_IN:
-        names = sorted([*BUILT_IN, *installed])
+    if name in BUILT_IN:
+        if options:
+            raise PolicyLoadError(f"policy {name!r} takes no options")
+        return BUILT_IN[name]
+    if name in EXAMPLES:
+        return EXAMPLES[name]
+    installed = _find_installed()
+    if name not in installed:
+        names = sorted({*BUILT_IN, *EXAMPLES, *installed})
         match = nearest_match(name, names, cutoff=0.6)
         hint = f"; did you mean {match!r}?" if match is not None else "."
         raise PolicyLoadError(f"policy {name!r} is not installed{hint} Installed: {', '.join(names)}")
-    if options:
-        raise PolicyLoadError(f"policy {name!r} takes no options")
-    return BUILT_IN[name]
+    first, *others = installed[name]
+    if others:
+        raise PolicyLoadError(_describe_clash(name, installed[name]))
+    return first
+
+
+def find_clashes() -> tuple[str, ...]:
+    """Return a sentence for each installed plug-in that its name cannot choose."""
+    return tuple(
+        _describe_clash(name, points)
+        for name, points in _find_installed().items()
+        if len(points) > 1 or name in BUILT_IN or name in EXAMPLES
+    )
+
+
+def _find_installed() -> dict[str, list[EntryPoint]]:
+    """Return the plug-ins of other packages by name; more than one: packages that clash."""
+    installed: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        points = installed.setdefault(point.name, [])
+        if not points or points[-1].value != point.value:
+            points.append(point)
+    return installed
+
+
+def _describe_clash(name: str, points: Iterable[EntryPoint]) -> str:
+    places = " and ".join(point.value for point in points)
+    if name in BUILT_IN or name in EXAMPLES:
+        return f"policy {name!r} is that of Dovetail; rename {places} in its package"
+    return f"policy {name!r} is ambiguous: {places} have this name; remove one of their packages"
 
 
 def load_plugin(text: str) -> Callable[[Offer], Iterable[Move]]:
@@ -69,7 +93,7 @@ def load_plugin(text: str) -> Callable[[Offer], Iterable[Move]]:
     if not isinstance(point, EntryPoint):
         raise PolicyLoadError(f"policy {text!r} is built in")
     name, *options = text.split(":")
-    arguments = dict(_parse_option(name, option) for option in options)
+    given = dict(_split_option(name, option) for option in options)
     try:
         factory = point.load()
     except Exception as error:
@@ -77,7 +101,8 @@ def load_plugin(text: str) -> Callable[[Offer], Iterable[Move]]:
         raise PolicyLoadError(message) from error
     if not isinstance(factory, type):
         raise PolicyLoadError(f"policy {name!r}: {point.value} is not a class")
-    _check_options(name, factory, arguments)
+    _check_options(name, factory, given)
+    arguments = dict(_convert_options(name, factory, given))
     try:
         plugin: Callable[[Offer], Iterable[Move]] = factory(**arguments)
     except Exception as error:
@@ -87,29 +112,39 @@ def load_plugin(text: str) -> Callable[[Offer], Iterable[Move]]:
     return plugin
 
 
-def hash_plugin(text: str) -> str:
-    """Return a hash of the module that a policy is in; empty: it belongs to this release."""
-    point = find_policy(text)
-    if not isinstance(point, EntryPoint) or point in _EXAMPLES:
-        return ""
-    try:
-        spec = find_spec(point.module)
-        code = Path(spec.origin).read_bytes() if spec is not None and spec.origin else b""
-    except (ImportError, OSError, ValueError):
-        code = b""
-    return sha256(point.value.encode() + code).hexdigest()
-
-
-def _parse_option(policy: str, text: str) -> tuple[str, Any]:
+def _split_option(policy: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise PolicyLoadError(f"policy {policy!r}: {text!r} is not OPTION=VALUE")
+    return name, value
+
+
+def _convert_options(policy: str, factory: type, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield the arguments of a plug-in's class; raise ``PolicyLoadError`` for a wrong value."""
+    types: dict[str, Any] = {}
+    if issubclass(factory, msgspec.Struct):
+        types = {field.name: field.type for field in msgspec.structs.fields(factory)}
+    for option, value in given.items():
+        if option not in types:
+            yield option, _guess_value(value)
+            continue
+        try:
+            yield option, msgspec.convert(value, type=types[option], strict=False)
+        except msgspec.ValidationError as error:
+            expected = str(error).partition(", got ")[0]
+            for name, words in _TYPES.items():
+                expected = expected.replace(name, words)
+            message = f"policy {policy!r}: {option}={value}: {expected[:1].lower()}{expected[1:]}"
+            raise PolicyLoadError(message) from error
+
+
+def _guess_value(text: str) -> int | float | str:
     for convert in (int, float):
         try:
-            return name, convert(value)
+            return convert(text)
         except ValueError:
             continue
-    return name, value
+    return text
 
 
 def _check_options(policy: str, factory: type, options: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Annotated
 
 import msgspec
 
@@ -15,9 +16,9 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     node that was launched for a burst is likely to be empty soon without an eviction.
     """
 
-    price: float = 0.01
+    price: Annotated[float, msgspec.Meta(ge=0)] = 0.01
     """USD for the eviction of one ordinary pod."""
-    hours: float = 24.0
+    hours: Annotated[float, msgspec.Meta(ge=0)] = 24.0
     """Longest time for which a saving is counted."""
 
     def __call__(self, offer: Offer) -> Iterator[Move]:

@@ -19,7 +19,7 @@ from dovetail.policies.worker import LENGTH_BYTES, Reply, encode_frame
 ANSWER_TIMEOUT: Final = 2.0
 """Seconds for one offer. The solver's thread waits for the answer, and pending pods for it."""
 START_TIMEOUT: Final = 30.0
-"""Seconds to import the plug-in."""
+"""Seconds to import the plug-in. No offer waits as long: after a restart, the next ones fail."""
 _MAX_REPLY: Final = 1 << 20
 """Bytes; more cannot be the numbers of offered moves."""
 _END_TIMEOUT: Final = 1.0
@@ -44,38 +44,63 @@ def open_policy(text: str, *, answer_timeout: float = ANSWER_TIMEOUT) -> Iterato
         process.stop()
 
 
+class _StillLoadingError(PolicyError):
+    """The process was started again and has not loaded the plug-in yet."""
+
+
 class PolicyProcess:
-    """Runs a plug-in; a process that does not answer is killed and started again."""
+    """Runs a plug-in; after any failure, its process is killed and started again."""
 
     def __init__(self, text: str, answer_timeout: float = ANSWER_TIMEOUT) -> None:
         self._text = text
         self._answer_timeout = answer_timeout
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_loaded = False
+        self._load_deadline = 0.0
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> None:
         """Start the process and wait until it has loaded the plug-in."""
-        process = self._process = self._spawn()
         try:
-            reply = _receive(process, monotonic() + START_TIMEOUT)
+            process = self._spawn()
+            self._wait_for_load(process, self._load_deadline)
         except PolicyError as error:
             raise PolicyLoadError(f"policy {self._text!r}: {error}") from error
-        if reply.error:
-            raise PolicyLoadError(reply.error)
-        return process
 
     def choose(self, offer: Offer) -> tuple[int, ...]:
         """Return the numbers of the chosen moves; raise ``PolicyError``."""
+        deadline = monotonic() + self._answer_timeout
         try:
-            process = self._process or self.start()
-            deadline = monotonic() + self._answer_timeout
+            process = self._process or self._spawn()
+            self._wait_for_load(process, deadline)
             _send(process, offer, deadline)
             reply = _receive(process, deadline)
+            if reply.error:
+                raise PolicyError(reply.error)
+            return check_choice(reply.choice, offer)
+        except _StillLoadingError:
+            raise
         except (PolicyError, PolicyLoadError) as error:
-            self.stop()
+            self._restart()
             raise PolicyError(str(error)) from error
+
+    def _wait_for_load(self, process: subprocess.Popen[bytes], deadline: float) -> None:
+        """Return once the plug-in is loaded; raise if it cannot be, or not in time."""
+        if self._is_loaded:
+            return
+        if not _is_readable(process, deadline):
+            if monotonic() < self._load_deadline:
+                raise _StillLoadingError("its process was started again and is still loading it")
+            raise PolicyError(f"it was not loaded within {START_TIMEOUT:g} s")
+        reply = _receive(process, deadline)
         if reply.error:
-            raise PolicyError(reply.error)
-        return check_choice(reply.choice, offer)
+            raise PolicyLoadError(reply.error)
+        self._is_loaded = True
+
+    def _restart(self) -> None:
+        """Start the process again, without waiting for it: it loads until the next offer."""
+        self.stop()
+        with suppress(PolicyError):  # The next offer tries again.
+            self._spawn()
 
     def stop(self) -> None:
         """Kill the process."""
@@ -91,14 +116,19 @@ class PolicyProcess:
     def _spawn(self) -> subprocess.Popen[bytes]:
         # -P and the path: the worker finds the same plug-in as this process.
         command = [sys.executable, "-P", "-m", "dovetail.policies.worker", self._text]
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter; the name was found before
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter; the name was found before
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        except OSError as error:
+            raise PolicyError(f"its process cannot be started: {error.strerror}") from error
         os.set_blocking(_get_stdin(process), False)
+        self._process, self._is_loaded = process, False
+        self._load_deadline = monotonic() + START_TIMEOUT
         return process
 
 
@@ -123,7 +153,7 @@ def _send(process: subprocess.Popen[bytes], offer: Offer, deadline: float) -> No
         try:
             rest = rest[os.write(stdin, rest) :]
         except BrokenPipeError as error:
-            raise PolicyError(_describe_end(process)) from error
+            raise PolicyError(_describe_end(process, deadline)) from error
 
 
 def _receive(process: subprocess.Popen[bytes], deadline: float) -> Reply:
@@ -138,18 +168,24 @@ def _receive(process: subprocess.Popen[bytes], deadline: float) -> Reply:
 
 
 def _read(process: subprocess.Popen[bytes], length: int, deadline: float) -> bytes:
-    stdout, data = _get_stdout(process), b""
+    data = b""
     while len(data) < length:
-        if not select.select([stdout], [], [], max(0.0, deadline - monotonic()))[0]:
+        if not _is_readable(process, deadline):
             raise PolicyError("it did not answer in time")
-        part = os.read(stdout, length - len(data))
+        part = os.read(_get_stdout(process), length - len(data))
         if not part:
-            raise PolicyError(_describe_end(process))
+            raise PolicyError(_describe_end(process, deadline))
         data += part
     return data
 
 
-def _describe_end(process: subprocess.Popen[bytes]) -> str:
+def _is_readable(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Wait until there is output, or the process closed it; return False at the deadline."""
+    return bool(select.select([_get_stdout(process)], [], [], max(0.0, deadline - monotonic()))[0])
+
+
+def _describe_end(process: subprocess.Popen[bytes], deadline: float) -> str:
     with suppress(subprocess.TimeoutExpired):
-        return f"its process ended with exit code {process.wait(_END_TIMEOUT)}"
+        code = process.wait(min(_END_TIMEOUT, max(0.0, deadline - monotonic())))
+        return f"its process ended with exit code {code}"
     return "its process closed its output"

@@ -1,8 +1,12 @@
 """Example policy: no consolidation in quiet hours, and a minimum saving per eviction."""
 
+from typing import Annotated
+
 import msgspec
 
 from dovetail.core.disruption.policy import Move, Offer
+
+_HourOfDay = Annotated[int, msgspec.Meta(ge=0, le=24)]
 
 
 class QuietHours(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,15 +16,10 @@ class QuietHours(msgspec.Struct, frozen=True, kw_only=True):
     This policy stops consolidation alone, and in all NodePools.
     """
 
-    start: int = 8
-    end: int = 18
-    saving: float = 0.0
+    start: _HourOfDay = 8
+    end: _HourOfDay = 18
+    saving: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Minimum saving of a move in USD per hour for each pod that it evicts."""
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for hours outside the day."""
-        if not (0 <= self.start <= 24 and 0 <= self.end <= 24):
-            raise ValueError("start and end are hours from 0 to 24")
 
     def __call__(self, offer: Offer) -> list[Move]:
         if self._is_quiet(offer.now.hour):

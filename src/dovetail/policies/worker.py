@@ -6,16 +6,20 @@ MessagePack. The first frame of the worker says if the plug-in was loaded.
 
 import os
 import queue
+import resource
 import sys
 import threading
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, Final
 
 import msgspec
 
 from dovetail.core.disruption.policy import Offer, PolicyError, ask_policy
 from dovetail.policies.load import PolicyLoadError, load_plugin
 
-LENGTH_BYTES = 4
+LENGTH_BYTES: Final = 4
+MEMORY_LIMIT: Final = 512 << 20
+"""Bytes of address space beyond what loading took. Kubernetes would kill the whole container."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -57,6 +61,7 @@ def main(name: str) -> int:
     except SystemExit as error:
         replies.write(encode_frame(Reply(error=f"policy {name!r}: {_describe_exit(error)}")))
         return 1
+    _limit_memory()
     replies.write(encode_frame(Reply()))
     while True:
         offer = offers.get()
@@ -68,6 +73,18 @@ def main(name: str) -> int:
             # Not passed on: the interpreter would wait a second for the thread that reads stdin, then crash.
             reply = Reply(error=_describe_exit(error))
         replies.write(encode_frame(reply))
+
+
+def _limit_memory() -> None:
+    """Set the limit; allocations beyond it fail with MemoryError."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return  # macOS has no /proc, and ignores the limit.
+    limit = pages * resource.getpagesize() + MEMORY_LIMIT
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _describe_exit(error: SystemExit) -> str:

@@ -40,6 +40,21 @@ def test_the_table_has_cost_evictions_and_waiting_times_and_fits_80_columns(tmp_
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+def test_installed_policy_with_a_name_of_dovetail_is_noted_once_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = a_day(tmp_path)
+    before = run(trace)
+
+    install_plugin(tmp_path, monkeypatch, "dovetail", "class Plugin: pass")
+    after = run(trace)
+
+    assert (after.exit_code, after.stdout) == (0, before.stdout)
+    assert after.stderr == (
+        "note: policy 'dovetail' is that of Dovetail; rename plugin_dovetail:Plugin in its package\n"
+    )
+
+
 def test_json_has_the_same_result_each_time_and_html_has_charts_and_loads_nothing(tmp_path: Path) -> None:
     trace = a_day(tmp_path)
 

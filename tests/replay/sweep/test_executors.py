@@ -18,7 +18,7 @@ from dovetail.errors import InvalidInputError
 from dovetail.model.settings import ControllerSettings
 from dovetail.replay.sweep.nodepool_keys import PoolChanges
 from dovetail.replay.sweep.processes import run_in_processes
-from dovetail.replay.sweep.results import ResultFile, hash_point, hash_sweep
+from dovetail.replay.sweep.results import ResultFile, hash_points, hash_sweep
 from dovetail.replay.sweep.worker import Point, SweepInput, Worker
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.trace.model import Scale, Set
@@ -174,10 +174,11 @@ def test_the_key_of_a_point_changes_with_trace_settings_policy_and_seed(tmp_path
     other_trace = hash_sweep(trace, shared.options, (None,))
 
     short, long = points("1m", "5m")
-    keys = {hash_point(key, point) for key in (base, other_seed, other_trace) for point in (short, long)}
+    keys = {hashed for key in (base, other_seed, other_trace) for hashed in hash_points(key, (short, long))}
     assert len(keys) == 6
-    assert hash_point(base, short) == hash_point(base, points("1m")[0])
-    assert hash_point(base, msgspec.structs.replace(short, policy="karpenter")) not in keys
+    assert hash_points(base, [short]) == hash_points(base, points("1m"))
+    (other_policy,) = hash_points(base, [msgspec.structs.replace(short, policy="karpenter")])
+    assert other_policy not in keys
 
 
 def test_the_key_of_a_point_changes_with_the_code_of_its_plugin(
@@ -185,11 +186,33 @@ def test_the_key_of_a_point_changes_with_the_code_of_its_plugin(
 ) -> None:
     install_plugin(tmp_path, monkeypatch, "mine", "class Plugin: ...\n")
     point = msgspec.structs.replace(points("1m")[0], policy="mine")
-    before = hash_point("", point)
+    before = hash_points("", [point])
 
     (tmp_path / "plugin_mine.py").write_text("class Plugin:\n    limit = 3\n")
 
-    assert hash_point("", point) != before
+    assert hash_points("", [point]) != before
+
+
+@pytest.mark.parametrize("namespace", ["", "shared_namespace"])
+def test_the_key_of_a_point_changes_with_any_file_of_its_package_which_is_not_imported(
+    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "in-namespace" if namespace else "in-package"
+    install_plugin(tmp_path, monkeypatch, name, "")
+    module = f"plugin_{name.replace('-', '_')}"
+    package = tmp_path / namespace / f"{module}_code"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('imported')\n")
+    (package / "impl.py").write_text("class Plugin: ...\n")
+    path = ".".join(filter(None, (namespace, package.name)))
+    entry_points = tmp_path / f"{module}-1.0.dist-info" / "entry_points.txt"
+    entry_points.write_text(f"[dovetail.policies]\n{name} = {path}.impl:Plugin\n")
+    point = msgspec.structs.replace(points("1m")[0], policy=name)
+    before = hash_points("", [point])
+
+    (package / "weights.json").write_text("[1, 2]")
+
+    assert hash_points("", [point]) != before
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from dovetail.cli.options.cluster_source import (
     read_savings,
     source_options,
 )
-from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR
+from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR, note_clashes
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.core.cost.node_groups import GroupKind, find_node_group
@@ -84,6 +84,7 @@ def node(name: str | None, output: str, policy: str, **options: Any) -> None:
     cluster = read_cluster(msgspec.convert(options, ClusterSource))
     if name is not None:
         _find_node(cluster, name)
+    note_clashes()
     with open_policy(policy) as opened, progress("Evaluating every node"):
         reasons = _explain_nodes(cluster, opened)
     if name is None:

@@ -8,7 +8,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR
+from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR, note_clashes
 from dovetail.cli.output.console import may_animate, write, write_lines
 from dovetail.cli.output.console import progress as spinner
 from dovetail.cli.output.html_page import Points, draw_steps, format_page, format_section
@@ -42,6 +42,7 @@ def replay(output: str, policy: str, **given: Any) -> None:
         trace, options = read_inputs(GivenOptions.take(given))
     if policy != DEFAULT_POLICY.name:
         options = replace(options, described=(*options.described, f"policy={policy}"))
+    note_clashes()
     with open_policy(policy) as opened, _show_progress() as show:
         result = replay_trace(trace, replace(options, policy=opened), progress=show)
     _write(result, output)

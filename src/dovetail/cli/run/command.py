@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.options.discounts import discounts_in
+from dovetail.cli.options.policy import note_clashes
 from dovetail.cli.output.console import write_error
 from dovetail.cli.run.dashboard import DashboardSettings, dashboard_of_process
 from dovetail.cli.run.options import RunOptions, add_run_options
@@ -75,6 +76,7 @@ def run(**arguments: Any) -> None:
         raise InvalidInputError(errors)
     cloud_factory = _cloud_factory(options, access, catalog)
     log = LineLog(_print, clock=clock, level=options.log_level, form=options.log_format)
+    note_clashes()
     try:
         with open_policy(options.policy) as policy:
             settings = _operator_settings(options, policy)

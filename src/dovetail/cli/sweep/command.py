@@ -25,7 +25,7 @@ from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, SPOT_SHARE, descr
 from dovetail.replay.sweep.processes import run_in_processes
 from dovetail.replay.sweep.ray_cluster import run_on_ray
 from dovetail.replay.sweep.report import Sweep
-from dovetail.replay.sweep.results import ResultFile, hash_point, hash_sweep
+from dovetail.replay.sweep.results import ResultFile, hash_points, hash_sweep
 from dovetail.replay.sweep.spot_share import describe_shares
 from dovetail.replay.sweep.worker import Outcome, Point, SweepInput
 from dovetail.trace.reader import Trace
@@ -110,7 +110,7 @@ def _run(
 ) -> list[tuple[Point, Outcome | str]]:
     """Return the outcome of each point, from the results file where it has them."""
     path = given["results"] or Path(f"{Path(shared.trace).name}.sweep.jsonl")
-    keys = [hash_point(base, point) for point in points]
+    keys = hash_points(base, points)
     failed: dict[str, str] = {}
     with ResultFile(path) as results:
         missing = {key: point for key, point in zip(keys, points, strict=True) if key not in results.outcomes}

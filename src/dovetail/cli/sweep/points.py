@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from dovetail.cli.options.policy import note_clashes
 from dovetail.cli.options.run_settings import NAMES, change_settings
 from dovetail.codec.text.suggestions import suggest
 from dovetail.core.disruption.policy import DEFAULT_POLICY
@@ -76,6 +77,7 @@ def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str]) -> It
 
 
 def _check_policies(values: Sequence[str]) -> Iterable[str]:
+    note_clashes()
     for value in values:
         try:
             with open_policy(value):

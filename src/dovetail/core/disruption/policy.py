@@ -138,7 +138,8 @@ def ask_policy(function: Callable[[Offer], Iterable[Move]], offer: Offer) -> tup
         # One more than offered is an error already; a generator may be endless.
         chosen = list(islice(function(offer), len(offer.moves) + 1))
     except Exception as error:
-        raise PolicyError(f"it raised {type(error).__name__}: {error}"[:_MAX_ERROR]) from error
+        described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise PolicyError(f"it raised {described}"[:_MAX_ERROR]) from error
     for move in chosen:
         if not isinstance(move, Move) or move not in offer.moves:
             raise PolicyError(f"it returned {move!r}"[:_MAX_ERROR] + ", which is not an offered move")

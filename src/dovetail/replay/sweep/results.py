@@ -11,7 +11,7 @@ import msgspec
 
 from dovetail import __version__
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
-from dovetail.policies.load import hash_plugin
+from dovetail.policies.hash import hash_plugin
 from dovetail.replay.play import ReplayOptions
 from dovetail.replay.sweep.worker import Outcome, Point
 
@@ -40,10 +40,18 @@ def hash_sweep(trace: Path, options: ReplayOptions, files: Iterable[str | None])
     return _hash(msgspec.json.encode(shared, order="sorted"))
 
 
-def hash_point(shared: str, point: Point) -> str:
-    """Return the key of a point: equal for equal replays. A plug-in counts with its code."""
-    policy = (point.policy, hash_plugin(point.policy))
-    return _hash(msgspec.json.encode([shared, point.settings, point.pools, policy], order="sorted"))
+def hash_points(shared: str, points: Iterable[Point]) -> list[str]:
+    """Return the keys of points: equal for equal replays. A plug-in counts with its code."""
+    swept = tuple(points)
+    plugins = {policy: hash_plugin(policy) for policy in {point.policy for point in swept}}
+    return [
+        _hash(
+            msgspec.json.encode(
+                [shared, point.settings, point.pools, (point.policy, plugins[point.policy])], order="sorted"
+            )
+        )
+        for point in swept
+    ]
 
 
 def _hash_file(file: str | None) -> str:
