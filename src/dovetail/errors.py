@@ -8,9 +8,16 @@ DovetailError
 Other subclasses are defined beside the code that raises them.
 """
 
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
+
+_PACKAGE: Final = Path(__file__).parent
+_MAX_PROBLEM: Final = 200
+"""Characters of the message of an unexpected exception."""
 
 
 class DovetailError(Exception):
@@ -52,3 +59,18 @@ class CatalogError(DovetailError):
 
 class ScenarioError(DovetailError):
     """A scenario contains a step that cannot run."""
+
+
+def describe_internal_error(error: Exception) -> str:
+    """Return an unexpected exception in one line, with its innermost location in this package."""
+    problem = " ".join(str(error).split())[:_MAX_PROBLEM]
+    summary = f"{type(error).__name__}: {problem}" if problem else type(error).__name__
+    return f"internal error: {summary}{_find_location(error)}"
+
+
+def _find_location(error: Exception) -> str:
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_relative_to(_PACKAGE):
+            return f" (at {path.relative_to(_PACKAGE).as_posix()}:{frame.lineno})"
+    return ""

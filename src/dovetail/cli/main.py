@@ -15,7 +15,7 @@ import click
 from dovetail import __version__
 from dovetail.cli.lazy_group import LazyGroup
 from dovetail.cli.output.console import write_error
-from dovetail.errors import DovetailError, InvalidInputError
+from dovetail.errors import DovetailError, InvalidInputError, describe_internal_error
 from dovetail.host.gc import reduce_collections
 
 COMMANDS = {
@@ -168,23 +168,12 @@ def _report_bug(error: Exception) -> None:
     if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         return
-    problem = " ".join(str(error).split())[:200]
-    summary = f"{type(error).__name__}: {problem}" if problem else type(error).__name__
     click.echo(
-        f"dovetail {__version__}: internal error: {summary}{_find_location(error)}\n"
+        f"dovetail {__version__}: {describe_internal_error(error)}\n"
         "This is a bug in Dovetail, not in your input. To report it, run the command again with\n"
         f"{DEBUG_VARIABLE}=1 and send the output, with the manifests if you can share them.",
         err=True,
     )
-
-
-def _find_location(error: Exception) -> str:
-    """Return the innermost location in this package."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        path = Path(frame.filename)
-        if path.is_relative_to(_PACKAGE):
-            return f" (at {path.relative_to(_PACKAGE).as_posix()}:{frame.lineno})"
-    return ""
 
 
 @click.group(

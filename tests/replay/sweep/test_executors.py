@@ -122,6 +122,18 @@ def test_settings_that_cannot_be_replayed_are_an_outcome_of_their_own(tmp_path: 
     assert "no region 'mars-1'" in outcome
 
 
+def test_an_internal_error_is_the_outcome_of_its_point_with_its_location(tmp_path: Path) -> None:
+    shared = an_input(tmp_path)
+    no_catalog = msgspec.structs.replace(shared.options, catalog=None)
+
+    outcome = Worker(msgspec.structs.replace(shared, options=no_catalog)).run(points("1m")[0])
+
+    assert isinstance(outcome, str)
+    assert outcome.startswith("internal error: AttributeError: ")
+    assert outcome.endswith("; this is a bug in Dovetail")
+    assert ".py:" in outcome
+
+
 def test_a_policy_that_fails_is_not_compared_with_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

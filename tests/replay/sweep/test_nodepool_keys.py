@@ -2,11 +2,13 @@
 
 import pytest
 
+from dovetail.data.bundled import bundled_catalog
 from dovetail.ports.api_resources import NODE_POOLS
 from dovetail.replay.sweep.nodepool_keys import NODEPOOL_KEYS, PoolChanges, check_value
 from dovetail.simulator.cluster import SimulatedCluster
 from tests.replay.traces import START, nodepool, options
 
+CATALOG = bundled_catalog()
 VALUES = {
     "consolidationPolicy": ("Balanced", ("spec", "disruption", "consolidationPolicy"), "Balanced"),
     "consolidateAfter": ("1h30m", ("spec", "disruption", "consolidateAfter"), "1h30m"),
@@ -43,7 +45,7 @@ def test_a_value_is_set_and_accepted_by_the_api_server(key: str) -> None:
     changed = PoolChanges((("", key, text),))(nodepool())
     cluster.apply([changed])
 
-    assert not check_value(key, text)
+    assert not check_value(key, text, CATALOG)
     stored = cluster.api.get(NODE_POOLS, "default")
     if path[0] == "spec":
         value = stored
@@ -57,12 +59,16 @@ def test_a_value_is_set_and_accepted_by_the_api_server(key: str) -> None:
 
 @pytest.mark.parametrize("key", NODEPOOL_KEYS)
 def test_a_wrong_value_is_refused_with_examples(key: str) -> None:
-    assert WRONG[key].split("+")[-1] in check_value(key, WRONG[key])
+    assert WRONG[key].split("+")[-1] in check_value(key, WRONG[key], CATALOG)
 
 
 def test_a_value_that_the_api_server_rejects_is_refused() -> None:
-    assert "longer than Kubernetes can count" in check_value("consolidateAfter", "999999999h")
-    assert "'200%' is neither" in check_value("budget", "200%")
+    assert "longer than Kubernetes can count" in check_value("consolidateAfter", "999999999h", CATALOG)
+    assert "'200%' is neither" in check_value("budget", "200%", CATALOG)
+
+
+def test_a_category_that_the_catalogue_does_not_have_is_refused() -> None:
+    assert check_value("instanceCategories", "c+zz", CATALOG).startswith("'zz' is not one of a, c, d, ")
 
 
 def test_a_key_of_one_nodepool_leaves_the_others_alone() -> None:

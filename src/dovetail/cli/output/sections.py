@@ -78,3 +78,8 @@ def _cut(cell: str, width: int) -> str:
         return cell
     head = (width - 1) // 2
     return f"{cell[:head]}…{cell[len(cell) - (width - 1 - head) :]}"
+
+
+def format_usd(value: float) -> str:
+    """Format an amount; small ones with more digits."""
+    return f"${value:,.2f}" if value >= 1 or not value else f"${value:,.4f}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from dovetail.cli.output.sections import Section
+from dovetail.cli.output.sections import Section, format_usd
 from dovetail.codec.text.suggestions import pluralize
 from dovetail.preview.durations import format_duration
 from dovetail.preview.report import (
@@ -104,11 +104,6 @@ def _summary(preview: Preview) -> Section:
 def signed(value: float, *, digits: int = 0) -> str:
     """Format a difference: ``+3``, ``-1.50``, ``0``."""
     return f"{value:+,.{digits}f}" if round(value, digits) else "0"
-
-
-def format_usd(value: float) -> str:
-    """Format an amount; small ones with more digits."""
-    return f"${value:,.2f}" if value >= 1 or not value else f"${value:,.4f}"
 
 
 def _share(value: float) -> str:

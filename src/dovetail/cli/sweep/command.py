@@ -12,7 +12,7 @@ import msgspec
 from dovetail.cli.options.run_settings import NAMES
 from dovetail.cli.output.console import may_animate, write, write_lines, write_note
 from dovetail.cli.output.console import progress as spinner
-from dovetail.cli.output.sections import format_table
+from dovetail.cli.output.sections import format_table, format_usd
 from dovetail.cli.replay.inputs import GivenOptions, read_inputs, replay_options
 from dovetail.cli.sweep.html import format_html
 from dovetail.cli.sweep.points import build_points, find_pools, parse_vary
@@ -85,7 +85,7 @@ def sweep(click_context: click.Context, /, output: str, **given: Any) -> None:
     shared = GivenOptions.take(given)
     with spinner("Reading the trace"):
         trace, options = read_inputs(shared)
-    varied = parse_vary(given["vary"], find_pools(trace, options.manifests))
+    varied = parse_vary(given["vary"], find_pools(trace, options.manifests), options.catalog)
     points = build_points(varied, options.settings, samples=given["samples"], seed=shared.seed)
     if any(point.pools.is_in_template for point in points):
         # Otherwise the replays of other settings would begin with the drift of all nodes.
@@ -174,7 +174,7 @@ def _describe(point: Point, outcome: Outcome | str) -> str:
     name = ", ".join(f"{key}={value}" for key, value in point.values) or "current settings"
     if isinstance(outcome, str):
         return f"{name}: {outcome}"
-    return f"{name}: ${outcome.cost:,.2f}, {pluralize(outcome.evictions, 'eviction')}"
+    return f"{name}: {format_usd(outcome.cost)}, {pluralize(outcome.evictions, 'eviction')}"
 
 
 def _build_report(

@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from dovetail.cli.output.html_page import format_page, format_section
-from dovetail.cli.output.sections import Section
+from dovetail.cli.output.sections import Section, format_usd
 from dovetail.codec.text.suggestions import pluralize
 from dovetail.replay.sweep.choice import SweptPoint
 from dovetail.replay.sweep.report import Sweep
@@ -88,7 +88,7 @@ def _dot(point: SweptPoint, sweep: Sweep, x: _Scale, y: _Scale) -> str:
     colour = "var(--with)" if point.on_front else "var(--without)"
     at = f'cx="{x.place(outcome.evictions):.1f}" cy="{y.place(outcome.cost):.1f}"'
     evictions = pluralize(outcome.evictions, "eviction")
-    title = f"<title>{escape(point.name)}: ${outcome.cost:,.2f}, {evictions}</title>"
+    title = f"<title>{escape(point.name)}: {format_usd(outcome.cost)}, {evictions}</title>"
     dot = f'<circle {at} r="{7 if is_chosen else 4}" fill="{colour}">{title}</circle>'
     if not point.values:
         dot += f'<circle {at} r="10" fill="none" stroke="var(--bad)" stroke-width="2">{title}</circle>'

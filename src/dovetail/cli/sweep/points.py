@@ -9,6 +9,7 @@ from dovetail.cli.options.policy import note_clashes
 from dovetail.cli.options.run_settings import NAMES, change_settings
 from dovetail.codec.text.suggestions import suggest
 from dovetail.core.disruption.policy import DEFAULT_POLICY
+from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.settings import ControllerSettings
 from dovetail.policies.load import PolicyLoadError
 from dovetail.policies.process import open_policy
@@ -22,7 +23,7 @@ POLICY: Final = "policy"
 KEYS: Final = (*NODEPOOL_KEYS, *NAMES, POLICY)
 
 
-def parse_vary(given: Iterable[str], pools: Sequence[str]) -> dict[str, list[str]]:
+def parse_vary(given: Iterable[str], pools: Sequence[str], catalog: Catalog) -> dict[str, list[str]]:
     """Return the values of each key; raise ``click.BadParameter`` with what is wrong."""
     varied: dict[str, list[str]] = {}
     problems: list[str] = []
@@ -35,14 +36,14 @@ def parse_vary(given: Iterable[str], pools: Sequence[str]) -> dict[str, list[str
             problems.append(f"{key} is varied twice; name all its values at once")
             continue
         varied[key] = list(dict.fromkeys(value for value in values.split(",") if value))
-        problems += _check(key, varied[key], pools)
+        problems += _check(key, varied[key], pools, catalog)
     if problems:
         message = "; ".join(problems)
         raise click.BadParameter(message if message.endswith("?") else f"{message}.", param_hint="--vary")
     return varied
 
 
-def _check(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[str]:
+def _check(key: str, values: Sequence[str], pools: Sequence[str], catalog: Catalog) -> Iterable[str]:
     if not values:
         yield f"{key} has no values"
     if key in NAMES:
@@ -55,10 +56,10 @@ def _check(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[st
     if key == POLICY:
         yield from _check_policies(values)
         return
-    yield from _check_pool_key(key, values, pools)
+    yield from _check_pool_key(key, values, pools, catalog)
 
 
-def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str]) -> Iterable[str]:
+def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str], catalog: Catalog) -> Iterable[str]:
     pool, pool_key = split_key(key)
     if pool_key not in NODEPOOL_KEYS:
         known = [f"{pool}.{name}" for name in NODEPOOL_KEYS] if pool in pools else KEYS
@@ -71,7 +72,7 @@ def _check_pool_key(key: str, values: Sequence[str], pools: Sequence[str]) -> It
     if pool and pool not in pools:
         yield f"{key}: there is no NodePool {pool!r}{suggest(pool, pools)}"
     for value in values:
-        problem = check_value(pool_key, value)
+        problem = check_value(pool_key, value, catalog)
         if problem:
             yield f"{key}: {problem}"
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from dovetail.cli.output.sections import Section
+from dovetail.cli.output.sections import Section, format_usd
 from dovetail.codec.text.suggestions import pluralize
 from dovetail.preview.durations import format_duration
-from dovetail.replay.sweep.choice import CURRENT, SweptPoint
+from dovetail.replay.sweep.choice import CURRENT, SweptPoint, find_eligible
 from dovetail.replay.sweep.report import Sweep
 from dovetail.replay.sweep.worker import Outcome
 
@@ -30,36 +30,37 @@ def build_sections(sweep: Sweep) -> list[Section]:
 def _choice(sweep: Sweep) -> Section | None:
     if not sweep.limits.is_set:
         return None
-    wanted = ", ".join(_list_limits(sweep))
+    limits = list(_list_limits(sweep))
     if sweep.chosen is None:
-        fewest = min(point.outcome.evictions for point in sweep.points)
-        cheapest = min(point.outcome.cost for point in sweep.points)
+        eligible = [point.outcome for point in find_eligible(sweep.points)]
+        fewest = min(outcome.evictions for outcome in eligible)
+        cheapest = min(outcome.cost for outcome in eligible)
         return Section(
-            title=f"No setting has {wanted}",
-            lines=(f"The fewest evictions are {fewest:,}, the lowest cost is ${cheapest:,.2f}.",),
+            title=f"No setting has {' and '.join(limits)}",
+            lines=(f"The fewest evictions are {fewest:,}, the lowest cost is {format_usd(cheapest)}.",),
             is_bad=True,
         )
+    price = sweep.limits.eviction_price
+    wanted = [] if price is None else [f"evictions at ${price:g} each"]
     return Section(
-        title=f"Choose, for {wanted}",
+        title=f"Choose, for {', '.join([*wanted, *limits])}",
         lines=(sweep.chosen.name, _compare(sweep.chosen.outcome, sweep.current.outcome)),
     )
 
 
 def _list_limits(sweep: Sweep) -> Iterator[str]:
     limits = sweep.limits
-    if limits.eviction_price is not None:
-        yield f"evictions at ${limits.eviction_price:g} each"
     if limits.max_evictions is not None:
         yield f"at most {pluralize(limits.max_evictions, 'eviction')}"
     if limits.max_cost is not None:
-        yield f"a cost of at most ${limits.max_cost:,.2f}"
+        yield f"a cost of at most {format_usd(limits.max_cost)}"
 
 
 def _compare(outcome: Outcome, current: Outcome) -> str:
     percent = f" ({outcome.cost / current.cost - 1:+.1%})" if current.cost else ""
     return (
-        f"${outcome.cost:,.2f}{percent} and {pluralize(outcome.evictions, 'eviction')}; "
-        f"the current settings: ${current.cost:,.2f} and {current.evictions:,}."
+        f"{format_usd(outcome.cost)}{percent} and {pluralize(outcome.evictions, 'eviction')}; "
+        f"the current settings: {format_usd(current.cost)} and {current.evictions:,}."
     )
 
 
@@ -89,7 +90,7 @@ def _row(point: SweptPoint, sweep: Sweep) -> tuple[str, ...]:
     return (
         mark,
         ", ".join(point.values.values()) or CURRENT,
-        f"${outcome.cost:,.2f}",
+        format_usd(outcome.cost),
         f"{outcome.evictions:,}",
         format_duration(outcome.waiting_p95),
         f"{outcome.launched_per_day:,.0f}/day",
@@ -124,17 +125,16 @@ def _keys(sweep: Sweep) -> Section | None:
 
     Points that leave more pods unschedulable than others would make their values look cheap.
     """
-    least = min(point.outcome.unschedulable for point in sweep.points)
+    eligible = find_eligible(sweep.points)
     rows = []
     for key, values in sweep.varied.items():
         for value in values:
-            replayed = [point.outcome for point in sweep.points if point.values.get(key) == value]
-            chosen = [outcome for outcome in replayed if outcome.unschedulable <= least]
+            chosen = [point.outcome for point in eligible if point.values.get(key) == value]
             if chosen:
                 cost = sum(outcome.cost for outcome in chosen) / len(chosen)
                 evictions = sum(outcome.evictions for outcome in chosen) / len(chosen)
-                rows.append((key, value, f"${cost:,.2f}", f"{evictions:,.0f}"))
-            elif replayed:
+                rows.append((key, value, format_usd(cost), f"{evictions:,.0f}"))
+            elif any(point.values.get(key) == value for point in sweep.points):
                 rows.append((key, value, _NONE, _NONE))
     if not rows:
         return None

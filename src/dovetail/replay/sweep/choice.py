@@ -37,19 +37,32 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return self != Limits()
 
 
+def find_eligible(points: Iterable[SweptPoint]) -> list[SweptPoint]:
+    """Return the points that leave no more pods unschedulable than the best ones.
+
+    The others are cheap for a bad reason.
+    """
+    swept = list(points)
+    least = _count_least_unschedulable(swept)
+    return [point for point in swept if point.outcome.unschedulable <= least]
+
+
+def _count_least_unschedulable(points: Iterable[SweptPoint]) -> int:
+    return min((point.outcome.unschedulable for point in points), default=0)
+
+
 def mark_front(points: Iterable[SweptPoint]) -> list[SweptPoint]:
     """Return all points by cost, with those on the Pareto front marked.
 
-    Points that leave more pods unschedulable than the best ones are cheap for a bad reason, and
-    never on the front.
+    Only eligible points are on the front.
     """
     ordered = sorted(points, key=_order)
-    least = min((point.outcome.unschedulable for point in ordered), default=0)
+    least = _count_least_unschedulable(ordered)
     fewest: int | None = None
     marked = []
     for point in ordered:
-        is_served = point.outcome.unschedulable <= least
-        on_front = is_served and (fewest is None or point.outcome.evictions < fewest)
+        is_eligible = point.outcome.unschedulable <= least
+        on_front = is_eligible and (fewest is None or point.outcome.evictions < fewest)
         if on_front:
             fewest = point.outcome.evictions
         marked.append(msgspec.structs.replace(point, on_front=on_front))

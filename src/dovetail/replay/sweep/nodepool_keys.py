@@ -8,7 +8,9 @@ import msgspec
 
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter.nodepools import decode_nodepool
+from dovetail.core.instancetypes.type_names import category_and_generation
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy
 from dovetail.trace.model import Object
 
@@ -29,6 +31,8 @@ class NodePoolKey(msgspec.Struct, frozen=True, kw_only=True):
     """Returns what is wrong about a value; empty: nothing."""
     change: Callable[[Object, str], Object]
     """Returns a NodePool with a value."""
+    find_parts: Callable[[Catalog], Sequence[str]] | None = None
+    """Returns the parts that a value may have; None: that does not depend on the catalogue."""
     in_template: bool = False
     """Nodes of another value have drifted: replays begin without the recorded nodes."""
     is_global: bool = False
@@ -46,6 +50,11 @@ def _parts_of(choices: Sequence[str]) -> Callable[[str], str]:
         return f"{wrong[0]!r} is not one of {', '.join(choices)}; join several: {joined}" if wrong else ""
 
     return check
+
+
+def _find_categories(catalog: Catalog) -> list[str]:
+    shapes = (category_and_generation(ec2_type.name) for ec2_type in catalog.instance_types)
+    return sorted({category for category, _ in filter(None, shapes)})
 
 
 def _check_duration(text: str) -> str:
@@ -161,6 +170,7 @@ NODEPOOL_KEYS: Final[Mapping[str, NodePoolKey]] = {
         about="c+m+r",
         check=lambda text: "" if re.fullmatch(r"[a-z]+(\+[a-z]+)*", text) else f"{text!r} is not c+m+r",
         change=_requirement("karpenter.k8s.aws/instance-category"),
+        find_parts=_find_categories,
         in_template=True,
     ),
     "maxCpu": NodePoolKey(
@@ -189,13 +199,22 @@ _NODEPOOL: Final[Object] = {
 }
 
 
-def check_value(key: str, text: str) -> str:
-    """Return what is wrong about a value, by its form or by the rules of the API; empty: nothing."""
-    problem = NODEPOOL_KEYS[key].check(text)
+def check_value(key: str, text: str, catalog: Catalog) -> str:
+    """Return what is wrong about a value; empty: nothing.
+
+    Its form, the catalogue and the rules of the API decide.
+    """
+    setting = NODEPOOL_KEYS[key]
+    problem = setting.check(text)
     if problem:
         return problem
+    if setting.find_parts is not None:
+        parts = setting.find_parts(catalog)
+        wrong = [part for part in text.split(SEPARATOR) if part not in parts]
+        if wrong:
+            return f"{wrong[0]!r} is not one of {', '.join(parts)}"
     context = DecodeContext()
-    decode_nodepool(Field(NODEPOOL_KEYS[key].change(_NODEPOOL, text), context))
+    decode_nodepool(Field(setting.change(_NODEPOOL, text), context))
     return next((message for _, message in context.errors), "")
 
 

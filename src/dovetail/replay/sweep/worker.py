@@ -6,7 +6,7 @@ import msgspec
 
 from dovetail.codec.text.suggestions import pluralize
 from dovetail.core.disruption.policy import DEFAULT_POLICY
-from dovetail.errors import DovetailError
+from dovetail.errors import DovetailError, describe_internal_error
 from dovetail.host.gc import release_memory
 from dovetail.model.settings import ControllerSettings
 from dovetail.policies.process import open_policy
@@ -61,6 +61,10 @@ class Worker:
         """Return the outcome, or the error of settings that cannot be replayed."""
         try:
             return self._replay(point)
+        except MemoryError:
+            raise  # The process ends and frees its memory; the point is replayed in another one.
+        except Exception as error:  # noqa: BLE001 - a bug in one replay must not end the others
+            return f"{describe_internal_error(error)}; this is a bug in Dovetail"
         finally:
             # A simulated cluster has cycles: without this, several of them fill the memory.
             release_memory()
