@@ -1,7 +1,9 @@
 """The lower bound of the bill: proven for every plan, and close to good ones."""
 
 import os
+from itertools import product
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -10,12 +12,13 @@ from bench.mixes import deployments, rules
 from dovetail.core.cost.lower_bound import compute_lower_bound
 from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.cpu_credits import BurstablePolicy, CpuCredits
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod, PodAffinityTerm, PodSpec
 from dovetail.model.kube.requirements import Requirements
-from dovetail.model.kube.resources import CPU, MEMORY, PODS, Resources
+from dovetail.model.kube.resources import CPU, MEMORY, PODS, Resources, sum_resources
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
@@ -78,6 +81,17 @@ def instance_type(name: str, price: float, cpu: int = 4000) -> InstanceType:
     )
 
 
+def burstable_type(
+    name: str, price: float, *, cpu: int = 2000, memory: int = 8, baseline: int = 600, **chosen: object
+) -> InstanceType:
+    cpu_credits = CpuCredits(vcpus=cpu // 1000, baseline=baseline, surplus_price=0.05)
+    return replace(
+        instance_type(name, price, cpu=cpu),
+        capacity=Resources({CPU: cpu, MEMORY: memory * GI, PODS: 110}),
+        cpu_credits=replace(cpu_credits, **chosen),
+    )
+
+
 def snapshot_of(*pods: Pod) -> ClusterSnapshot:
     types = (instance_type("large", 0.4), instance_type("small", 0.1, cpu=1000))
     return ClusterSnapshot(
@@ -132,3 +146,106 @@ def test_a_daemonset_that_runs_on_some_nodes_of_a_type_does_not_raise_the_bound(
     bound = compute_lower_bound(replace(without, daemon_sets=(daemon,)), [waiting])
 
     assert bound.price == compute_lower_bound(without, [waiting]).price
+
+
+def burstable_snapshot(types: tuple[InstanceType, ...], pods: list[Pod]) -> ClusterSnapshot:
+    return replace(
+        snapshot_of(*pods), instance_types=FrozenDict({"default": tuple(sorted(types, key=lambda t: t.name))})
+    )
+
+
+def test_pods_above_the_baseline_cost_their_surplus_credits_in_the_bound() -> None:
+    snapshot = burstable_snapshot(
+        (burstable_type("t.large", 0.08),), [pod(f"p{at}", 1000) for at in range(20)]
+    )
+
+    bound = compute_lower_bound(snapshot, snapshot.pending_pods)
+
+    # Ten nodes with two pods each: 1.4 vCPU above the baseline.
+    assert bound.price == pytest.approx(10 * (0.08 + 1.4 * 0.05))
+    assert bound.price == pytest.approx(solve(snapshot).price)
+
+
+def test_pods_below_the_baseline_cost_the_list_price_in_the_bound() -> None:
+    snapshot = burstable_snapshot((burstable_type("t.large", 0.08),), [pod(f"p{at}", 10) for at in range(80)])
+
+    assert compute_lower_bound(snapshot, snapshot.pending_pods).price == pytest.approx(10 * 0.08)
+
+
+def test_one_pod_alone_pays_its_surplus_credits_in_the_bound() -> None:
+    snapshot = burstable_snapshot((burstable_type("t.large", 0.08),), [pod("web", 1600)])
+
+    assert compute_lower_bound(snapshot, snapshot.pending_pods).price == pytest.approx(0.08 + 0.05)
+
+
+def test_a_burstable_type_that_is_cheaper_than_its_credits_bounds_at_its_baseline() -> None:
+    cheap = burstable_type("t.large", 0.01, memory=64, baseline=1000)
+    snapshot = burstable_snapshot((cheap,), [pod(f"p{at}", 100) for at in range(200)])
+
+    bound = compute_lower_bound(snapshot, snapshot.pending_pods)
+
+    # A node for each 10 pods costs less than credits for more of them.
+    assert bound.price == pytest.approx(20 * 0.01)
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"policy": BurstablePolicy.ALLOW}, {"surplus_price": 0.0}], ids=["allow", "standard mode"]
+)
+def test_types_without_surplus_credits_count_at_their_list_price(chosen: dict[str, object]) -> None:
+    snapshot = burstable_snapshot(
+        (burstable_type("t.large", 0.08, **chosen),), [pod(f"p{at}", 1000) for at in range(20)]
+    )
+
+    assert compute_lower_bound(snapshot, snapshot.pending_pods).price == pytest.approx(10 * 0.08)
+
+
+LOADS = st.lists(st.tuples(st.integers(10, 2000), st.integers(1, 8)), min_size=1, max_size=5)
+
+
+@settings(max_examples=LONG or 100, derandomize=not LONG, database=None, deadline=None)
+@given(
+    loads=LOADS,
+    prices=st.lists(st.integers(5, 200), min_size=3, max_size=3),
+    baselines=st.lists(st.integers(0, 2000), min_size=2, max_size=2),
+    overhead=st.sampled_from([0, 100, 700]),
+)
+def test_no_fleet_of_burstable_nodes_is_cheaper_than_the_bound(
+    loads: list[tuple[int, int]], prices: list[int], baselines: list[int], overhead: int
+) -> None:
+    first, second, plain = (price / 1000 for price in prices)
+    types = (
+        replace(burstable_type("t.large", first, baseline=baselines[0]), overhead=Resources({CPU: overhead})),
+        burstable_type("t.xlarge", second, cpu=4000, memory=16, baseline=2 * baselines[1]),
+        instance_type("plain", plain),
+    )
+    requests = [Resources({CPU: cpu, MEMORY: memory * GI, PODS: 1}) for cpu, memory in loads]
+    pods = [replace(pod(f"p{at}"), spec=PodSpec(requests=each)) for at, each in enumerate(requests)]
+    snapshot = burstable_snapshot(types, pods)
+
+    bound = compute_lower_bound(snapshot, pods)
+
+    if not bound.left_out:
+        assert bound.price <= cheapest_partition(requests, types) + 1e-9
+
+
+def cheapest_partition(requests: list[Resources], types: tuple[InstanceType, ...]) -> float:
+    """Return the price of the cheapest of all fleets for a few pods."""
+
+    def price(group: list[Resources]) -> float:
+        total = sum_resources(group)
+        fitting = [
+            each.offerings[0].price + each.price_surplus(total)
+            for each in types
+            if all(total[name] <= each.allocatable.get(name, 0) for name in total)
+        ]
+        return min(fitting, default=float("inf"))
+
+    best = float("inf")
+    for assignment in product(range(len(requests)), repeat=len(requests)):
+        if all(number <= max(assignment[:at], default=-1) + 1 for at, number in enumerate(assignment)):
+            groups = [
+                [each for each, number in zip(requests, assignment, strict=True) if number == chosen]
+                for chosen in set(assignment)
+            ]
+            best = min(best, sum(map(price, groups)))
+    return best

@@ -11,21 +11,23 @@ from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE, ClaimStateS
 from dovetail.core.scheduling.arrays.nodepools import NodePoolTable, to_vector
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.core.scheduling.constraints.daemonsets import subtract_daemonsets
-from dovetail.core.scheduling.fleet.bound import bound_fleet
+from dovetail.core.scheduling.fleet.bound import Surcharge, bound_fleet
 from dovetail.core.scheduling.fleet.problem import Demand
 from dovetail.core.scheduling.pods.pending import drop_empty_terms, find_invalid_spec
 from dovetail.core.scheduling.pods.relaxation import node_requirements, relax
 from dovetail.core.scheduling.problem import usable_nodepools
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod, PodSpec
+from dovetail.model.kube.resources import CPU
 from dovetail.model.kube.taints import TOLERATE_PREFER_NO_SCHEDULE
 from dovetail.model.settings import PreferencePolicy
 from dovetail.model.snapshot import ClusterSnapshot
 
 FLUID: Final = "fluid"
 DESCRIPTION: Final = (
-    "fluid relaxation: nodes and pods are divisible; requests, DaemonSets, node selectors, taints and "
-    "one pod per node by anti-affinity count; spread, limits, minValues and volumes do not"
+    "fluid relaxation: nodes and pods are divisible; requests, DaemonSets, surplus CPU credits, node "
+    "selectors, taints and one pod per node by anti-affinity count; spread, limits, minValues and volumes "
+    "do not"
 )
 """The constraints that the bound takes into account, for users."""
 
@@ -56,8 +58,8 @@ def compute_lower_bound(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> Lower
     """Return a lower bound of the price of every fleet for pods.
 
     Pods of DaemonSets and static pods must not be among ``pods``. Prices are without
-    node costs and surplus CPU credits. Reserved instances count as if all free slots
-    were in use. Grows with the number of distinct pod specs, not of pods.
+    node costs, and with surplus CPU credits for the requests. Reserved instances count as
+    if all free slots were in use. Grows with the number of distinct pod specs, not of pods.
     """
     counts = _count_classes(pods)
     keys = [key for key in counts if find_invalid_spec(key[0]) is None]
@@ -71,8 +73,8 @@ def compute_lower_bound(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> Lower
         return LowerBound(price=0.0, pods=0, left_out=counts.total())
     prices, codes = _price_signatures(ClaimStateSpace(tables), [key[0] for key in keys])
     credit = _credit_reservations(tables, prices)
-    demand = _create_demand(keys, [counts[key] for key in keys], names, tables, prices, codes)
-    bound = bound_fleet(demand)
+    demand, surcharge = _create_demand(keys, [counts[key] for key in keys], names, tables, prices, codes)
+    bound = bound_fleet(demand, surcharge)
     placed = int(demand.counts[bound.placeable].sum())
     return LowerBound(
         price=max(0.0, bound.price - credit),
@@ -136,7 +138,10 @@ def _constraints_of(space: ClaimStateSpace, spec: PodSpec) -> Iterable[int]:
 
 
 def _cheapest_prices(space: ClaimStateSpace, constraints: Iterable[int]) -> Floats:
-    """Return [rows]: list price of the cheapest offering that a constraint allows."""
+    """Return [rows]: list price of the cheapest offering that a constraint allows.
+
+    The rows of a burstable type differ in CPU and surcharge, not in the list price.
+    """
     parts = []
     for root, table in zip(space.roots, space.tables, strict=True):
         best = np.full(len(table.rows), np.inf)
@@ -175,10 +180,11 @@ def _create_demand(
     tables: Sequence[NodePoolTable],
     prices: Floats,
     codes: Ints,
-) -> Demand:
-    """Return the demand; a type has an entry for each of its prices.
+) -> tuple[Demand, Surcharge | None]:
+    """Return the demand and the price of CPU credits.
 
-    A node of one price takes only pods that accept an offering of at most that price.
+    A type has an entry for each of its prices. A node of one price takes only
+    pods that accept an offering of at most that price.
     """
     sizes = np.array([to_vector(key[0].requests, names) for key in keys])
     alloc = np.concatenate([table.alloc for table in tables])
@@ -186,18 +192,36 @@ def _create_demand(
     exclusive = exclusive[:_MAX_EXCLUSIVE]
     slots = np.zeros((len(keys), len(exclusive)))
     slots[exclusive, np.arange(len(exclusive))] = 1.0
-    # [entries]: row and price.
+    included = np.concatenate([table.included_cpu(np.arange(len(table.rows))) for table in tables])
+    credit_price = np.concatenate([table.credit_price(np.arange(len(table.rows))) for table in tables])
+    # [entries]: row and price. Of the rows of a burstable type the largest has all of its CPU.
     ascending = np.sort(prices.T, axis=1)
-    is_level = np.isfinite(ascending)
+    is_level = np.isfinite(ascending) & np.concatenate([_has_all_cpu(table) for table in tables])[:, None]
     is_level[:, 1:] &= ascending[:, 1:] != ascending[:, :-1]
     rows, levels = np.nonzero(is_level)[0], ascending[is_level]
     accepted: Bools = prices[:, rows].T <= levels[:, None]  # [entries, signatures]
     distinct, admission = np.unique(accepted, axis=0, return_inverse=True)
-    return Demand(
+    demand = Demand(
         sizes=np.hstack([sizes, slots]),
         counts=np.array(counts, dtype=np.int64),
         alloc=np.hstack([alloc[rows], np.ones((len(rows), len(exclusive)))]),
-        price=levels,
+        # DaemonSets and the system may need more CPU than is included, without any pod.
+        price=levels + credit_price[rows] * np.maximum(0.0, -included[rows]),
         admission=admission.ravel(),
         admits=distinct[:, codes],
+    )
+    if CPU not in names or not credit_price[rows].any():
+        return demand, None
+    return demand, Surcharge(names.index(CPU), np.maximum(0.0, included[rows]), credit_price[rows])
+
+
+def _has_all_cpu(table: NodePoolTable) -> Bools:
+    """Return [rows]: False for rows of a burstable type that have a part of its CPU."""
+    following = (*table.rows[1:], None)
+    return np.array(
+        [
+            after is None or row.type is not after.type or row.offerings is not after.offerings
+            for row, after in zip(table.rows, following, strict=True)
+        ],
+        dtype=np.bool_,
     )

@@ -5,6 +5,10 @@ on a node use at most all of its price. So a pod costs at least its part of the 
 that admits it, and a fleet at least the sum over its pods. Every choice of weights proves a
 bound. The best ones are the dual values of the fluid relaxation, here of groups of similar
 classes; weights that are not optimal make the bound lower, never wrong.
+
+The price of a burstable type includes some CPU, and more has a surcharge: it is constant up to
+one load, and linear above. So pods at prices of resources never cost more than their node if
+they do not at two loads: a full node, and one that is full but for CPU beyond what is included.
 """
 
 from dataclasses import dataclass
@@ -28,6 +32,22 @@ _SAFETY = 1 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
+class Surcharge:
+    """Price of one resource beyond the amount that the price of a node includes."""
+
+    resource: int
+    """Its column in the sizes of a demand."""
+    included: Floats
+    """[T]"""
+    price: Floats
+    """[T]: USD per hour and unit beyond it; 0: the node's price includes all."""
+
+    def of_node(self, loads: Floats) -> Floats:
+        """Return the surcharges of nodes by their loads [..., T]."""
+        return self.price * np.maximum(0.0, loads - self.included)
+
+
+@dataclass(frozen=True, slots=True)
 class FleetBound:
     """A proven lower bound."""
 
@@ -37,7 +57,7 @@ class FleetBound:
     """[K]: False for classes that fit on no type; they count nothing."""
 
 
-def bound_fleet(demand: Demand) -> FleetBound:
+def bound_fleet(demand: Demand, surcharge: Surcharge | None = None) -> FleetBound:
     """Return a lower bound of the cost of every fleet for a demand.
 
     Maxima per node are not used; a class of them can have a resource of its own.
@@ -51,12 +71,21 @@ def bound_fleet(demand: Demand) -> FleetBound:
     classes = np.flatnonzero(placeable)
     sizes, counts, admits = demand.sizes[classes], demand.counts[classes], admits[:, classes]
     requested = np.asarray((sizes > 0).any(axis=0))
+    if surcharge is None or not requested[surcharge.resource]:
+        surcharge = Surcharge(0, np.zeros(len(price)), np.zeros(len(price)))
     sizes, alloc = sizes[:, requested], alloc[:, requested]
-    kept = useful_types(counts @ sizes, alloc, price, admission, admits, may_share_one_node=False)
-    alloc, price, admission = alloc[kept], price[kept], admission[kept]
-    fits = fits[np.ix_(classes, kept)]
-    weights = _find_weights(Demand(sizes, counts, alloc, price, admission=admission, admits=admits), fits)
-    values, cheapest = _pod_values(sizes, alloc, price, weights, fits)
+    # A type with a surcharge is cheaper than another at some loads, and more expensive at others.
+    is_charged = surcharge.price > 0
+    plain = np.flatnonzero(~is_charged)
+    useful = useful_types(
+        counts @ sizes, alloc[plain], price[plain], admission[plain], admits, may_share_one_node=False
+    )
+    kept = np.union1d(plain[useful], np.flatnonzero(is_charged))
+    types = Demand(sizes, counts, alloc[kept], price[kept], admission=admission[kept], admits=admits)
+    surcharge = Surcharge(
+        int(requested[: surcharge.resource].sum()), surcharge.included[kept], surcharge.price[kept]
+    )
+    values, cheapest = _pod_values(types, surcharge, fits[np.ix_(classes, kept)])
     # One node at least: that of the pod whose cheapest node is the most expensive.
     bound = max(float(counts @ values), float(cheapest.max()))
     return FleetBound(bound * _SAFETY, placeable)
@@ -77,54 +106,71 @@ def _fits(sizes: Floats, alloc: Floats) -> Bools:
     return fits
 
 
-def _pod_values(
-    sizes: Floats, alloc: Floats, price: Floats, weights: Floats, fits: Bools
-) -> tuple[Floats, Floats]:
-    """Return [K]: what a pod costs at least, and the price of its cheapest type."""
-    unit = np.divide(weights * price[:, None], alloc, out=np.zeros_like(alloc), where=alloc > 0)  # [T, R]
-    values, cheapest = np.empty(len(sizes)), np.empty(len(sizes))
-    step = max(1, _CHUNK_ELEMENTS // max(1, len(price)))
-    for start in range(0, len(sizes), step):
+def _pod_values(types: Demand, surcharge: Surcharge, fits: Bools) -> tuple[Floats, Floats]:
+    """Return [K]: what a pod costs at least, and the price of its cheapest node."""
+    prices = _find_resource_prices(types, surcharge, fits)
+    values, cheapest = np.empty(len(types.sizes)), np.empty(len(types.sizes))
+    step = max(1, _CHUNK_ELEMENTS // max(1, len(prices)))
+    for start in range(0, len(types.sizes), step):
         rows = slice(start, start + step)
-        cost = np.einsum("kr,tr->kt", sizes[rows], unit)
+        sizes = types.sizes[rows]
+        cost = np.einsum("kr,tr->kt", sizes, prices)
         values[rows] = np.where(fits[rows], cost, np.inf).min(axis=1)
-        cheapest[rows] = np.where(fits[rows], price, np.inf).min(axis=1)
+        alone = types.price + surcharge.of_node(sizes[:, surcharge.resource, None])
+        cheapest[rows] = np.where(fits[rows], alone, np.inf).min(axis=1)
     return values, cheapest
 
 
-def _find_weights(demand: Demand, fits: Bools) -> Floats:
-    """Return [T, R]: the part of each resource in the price of a type."""
-    groups = _group_classes(demand, fits)
+def _find_resource_prices(types: Demand, surcharge: Surcharge, fits: Bools) -> Floats:
+    """Return [T, R]: prices of resources at which no load of a node is worth more than it costs."""
+    number, charged = len(types.price), np.flatnonzero(surcharge.price > 0)
+    # [L]: loads that decide: full nodes, then those with a surcharge without it.
+    of_type = np.concatenate([np.arange(number), charged])
+    loads, price = types.alloc[of_type], types.price[of_type]
+    room = types.alloc[:, surcharge.resource]
+    loads[number:, surcharge.resource] = np.minimum(room, surcharge.included)[charged]
+    price[:number] += surcharge.of_node(room)
+    groups = _group_classes(types, fits)
+    first = np.unique(groups, return_index=True)[1]
+    known, resource_prices = _solve_relaxation(types, loads, price, of_type, groups)
+    # A type gets resource prices of the program at which it is worth least, of a load that
+    # holds all its classes: so it lowers no pod's value.
+    worth = np.einsum("sr,lr->ls", resource_prices, loads) / price[:, None]
+    worth[charged] = np.maximum(worth[charged], worth[number:])
+    of_group = fits[first].T.astype(np.float64)  # [T, groups]
+    holds = _fits(types.sizes[first], loads[known]) & fits[np.ix_(first, of_type[known])]
+    lacking = np.einsum("tg,gs->ts", of_group, 1.0 - holds)
+    best = np.where(lacking == 0, worth[:number], np.inf).argmin(axis=1)
+    is_own = np.isin(known, np.setdiff1d(np.arange(number), charged))
+    best[known[is_own]] = np.flatnonzero(is_own)
+    total = worth[np.arange(number), best][:, None]
+    full = np.where(types.alloc > 0, types.alloc, np.inf)
+    uniform = types.price[:, None] / full / types.alloc.shape[1]
+    prices: Floats = np.where(total > 0, resource_prices[best] / np.where(total > 0, total, 1.0), uniform)
+    return prices
+
+
+def _solve_relaxation(
+    types: Demand, loads: Floats, price: Floats, of_type: Ints, groups: Ints
+) -> tuple[Ints, Floats]:
+    """Return the loads in the fluid relaxation of groups [S], and their resource prices [S, R]."""
     number, first = int(groups.max()) + 1, np.unique(groups, return_index=True)[1]
-    counts = np.bincount(groups, weights=demand.counts.astype(np.float64), minlength=number)
-    sizes = np.zeros((number, demand.sizes.shape[1]))
-    np.add.at(sizes, groups, demand.sizes * demand.counts[:, None])
-    admits = None if demand.admits is None else demand.admits[:, first]
+    counts = np.bincount(groups, weights=types.counts.astype(np.float64), minlength=number)
+    sizes = np.zeros((number, types.sizes.shape[1]))
+    np.add.at(sizes, groups, types.sizes * types.counts[:, None])
     grouped = Demand(
         sizes / counts[:, None],
         counts.astype(np.int64),
-        demand.alloc,
-        demand.price,
-        admission=demand.admission,
-        admits=admits,
+        loads,
+        price,
+        admission=None if types.admission is None else types.admission[of_type],
+        admits=None if types.admits is None else types.admits[:, first],
     )
     problem, _ = compile_demand(grouped)
     relaxation = FluidProgram(problem).solve(problem.price)
-    known = problem.types[relaxation.program_types]
     # The program may have added slots for classes; all other resources come first.
-    resource_prices = relaxation.resource_prices[:, : demand.sizes.shape[1]]
-    # A type outside the program gets the resource prices of the one at which it is worth
-    # least, of those that hold all its classes: so it lowers no pod's value.
-    worth = np.einsum("sr,tr->ts", resource_prices, demand.alloc)
-    of_group = fits[first].T.astype(np.float64)  # [T, groups]
-    lacking = np.einsum("tg,sg->ts", of_group, 1.0 - of_group[known])
-    best = np.where(lacking == 0, worth, np.inf).argmin(axis=1)
-    best[known] = np.arange(len(known))
-    weights = resource_prices[best] * demand.alloc
-    total = weights.sum(axis=1, keepdims=True)
-    uniform = np.full_like(weights, 1 / weights.shape[1])
-    shares: Floats = np.where(total > 0, weights / np.where(total > 0, total, 1.0), uniform)
-    return shares
+    resource_prices = relaxation.resource_prices[:, : types.sizes.shape[1]]
+    return problem.types[relaxation.program_types], resource_prices
 
 
 def _group_classes(demand: Demand, fits: Bools) -> Ints:
