@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.codec.text.suggestions import pluralize
-from dovetail.core.cost.node_groups import ADOPTABLE, GroupKind, NodeGroup, find_node_group
+from dovetail.core.cost.node_groups import GroupKind, NodeGroup, find_node_group, is_adoptable
 from dovetail.core.cost.node_prices import get_capacity_type
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.ec2_catalog import Region
@@ -28,7 +28,6 @@ from dovetail.state.cluster.cache import ClusterCache
 
 UNKNOWN_CLUSTER: Final = "CLUSTER_NAME"
 """In node classes if no label names the cluster."""
-_CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _CONDITIONS: Final = ("Launched", "Registered", "Initialized", "Ready", "Consolidatable")
 
 Object = dict[str, Any]
@@ -43,14 +42,19 @@ class AdoptedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """``UNKNOWN_CLUSTER`` if no label names it."""
     notes: tuple[str, ...]
 
+    @property
+    def new_pools(self) -> tuple[InferredPool, ...]:
+        """The NodePools that do not exist yet: those of node groups."""
+        return tuple(result for result in self.inferred if not _is_missing(result))
+
     def manifests(self) -> dict[str, list[Object]]:
-        """Return file name → objects of the inferred NodePools and EC2NodeClasses."""
-        aliases = sorted({inferred.alias for inferred in self.inferred})
+        """Return file name → objects of the new NodePools and their EC2NodeClasses."""
+        aliases = sorted({inferred.alias for inferred in self.new_pools})
         files = {
             f"ec2nodeclass-{alias}.yaml": [encode_inferred_class(alias, self.cluster_name)]
             for alias in aliases
         }
-        for inferred in self.inferred:
+        for inferred in self.new_pools:
             files[f"nodepool-{inferred.pool.name}.yaml"] = [encode_inferred_pool(inferred)]
         return files
 
@@ -107,12 +111,12 @@ def _find_adoptable(cache: ClusterCache) -> tuple[dict[NodeGroup, list[NodeObjec
     without_claim: list[NodeObject] = []
     for node in sorted(cache.nodes(), key=lambda node: node.name):
         group = find_node_group(node.labels, node.provider_id)
-        if any(key in node.labels for key in _CONTROL_PLANE):
+        if not is_adoptable(node.labels, group):
             continue
         if group.kind is GroupKind.NODEPOOL and group.name in pools:
             if not cache.claims_of(node.provider_id):
                 without_claim.append(node)
-        elif group.kind in ADOPTABLE or group.kind is GroupKind.NODEPOOL:
+        else:
             groups.setdefault(group, []).append(node)
     return groups, without_claim
 
@@ -126,8 +130,18 @@ def _describe_assumptions(
     if lacking:
         yield f"EC2NodeClass {', '.join(lacking)} is not in the input: AL2023 and all zones assumed"
     for result in inferred:
+        if _is_missing(result):
+            yield (
+                f"{result.group} is not in the input: one is inferred from its nodes for this analysis, and "
+                "not written; make a dump that has it with: dovetail dump"
+            )
         for note in result.notes:
             yield f"{result.group}: {note}"
+
+
+def _is_missing(result: InferredPool) -> bool:
+    """Return True if nodes name the NodePool: the cluster has it, the input has not."""
+    return result.group.kind is GroupKind.NODEPOOL
 
 
 def _os_images(objects: Iterable[Object]) -> dict[str, str]:

@@ -256,7 +256,7 @@ class _Analysis:
             steps=_steps(today, consolidated.price, from_scratch.price, bound),
             blockers=self._blocker_lines(blocked),
             options=options,
-            inferred_pools=[inferred.pool.name for inferred in self._adopted.inferred],
+            inferred_pools=[inferred.pool.name for inferred in self._adopted.new_pools],
             notes=self._notes(scratch),
         )
 

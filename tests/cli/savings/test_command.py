@@ -76,6 +76,36 @@ def test_write_pools_writes_files_and_never_overwrites(tmp_path: Path) -> None:
     assert "already; choose another directory" in second.stderr
 
 
+def test_write_pools_writes_no_nodepool_that_the_cluster_has(tmp_path: Path) -> None:
+    objects = node_group_cluster(3, 30)
+    for node in (obj for obj in objects if obj["kind"] == "Node"):
+        node["metadata"]["labels"]["karpenter.sh/nodepool"] = "default"
+
+    result = run(
+        "savings", "--cluster", write_dump(tmp_path, objects), "--write-pools", str(tmp_path / "pools")
+    )
+
+    assert result.exit_code == 0, result.output
+    assert not (tmp_path / "pools").exists()
+    assert "inferred from node groups" not in result.stdout
+    assert "NodePool default is not in the input" in result.stdout
+    assert "dovetail dump" in result.stdout
+
+
+@pytest.mark.parametrize("output", ["table", "markdown"])
+def test_a_cluster_without_any_price_has_no_bill_of_0(tmp_path: Path, output: str) -> None:
+    objects = node_group_cluster(3, 30)
+    for node in (obj for obj in objects if obj["kind"] == "Node"):
+        node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = "m99.large"
+
+    result = run("savings", "--cluster", write_dump(tmp_path, objects), "-o", output)
+
+    assert result.exit_code == 0, result.output
+    assert "No price of a node is known" in result.stdout
+    assert "0.000" not in result.stdout
+    assert "0%" not in result.stdout
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

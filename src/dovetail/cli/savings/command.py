@@ -99,12 +99,12 @@ def _show(result: SavingsResult, output: str, prices: PriceBook, region: str, *,
 
 def _write_pools(adopted: AdoptedCluster, directory: Path, cluster_name: str | None) -> None:
     """Write one file per inferred object; refuse to overwrite."""
-    if not adopted.inferred:
+    if not adopted.new_pools:
         write_note("No NodePools were inferred: all nodes belong to NodePools, or cannot be replaced.")
         return
     if cluster_name:
         adopted = msgspec.structs.replace(adopted, cluster_name=cluster_name)
-    notes = {f"nodepool-{each.pool.name}.yaml": each for each in adopted.inferred}
+    notes = {f"nodepool-{each.pool.name}.yaml": each for each in adopted.new_pools}
     try:
         directory.mkdir(parents=True, exist_ok=True)
         existing = sorted(name for name in adopted.manifests() if (directory / name).exists())

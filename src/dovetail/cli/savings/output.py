@@ -13,6 +13,7 @@ from dovetail.savings.report import Line, OtherCloud, Savings
 
 _MAX_ROWS: Final = 10
 _WIDTH: Final = 78
+_NO_BILL: Final = "No price of a node is known: there is no bill to divide, and what can be saved is unknown."
 _ON_EC2: Final = (
     "on-demand instances of c, m and r types from generation 5 on, of the nodes' architectures, in any zone "
     "of the region; node selectors and node affinity other than architecture and OS, taints and volumes "
@@ -28,6 +29,11 @@ def format_table(report: Savings, prices: str, *, pools_written: bool = False) -
         yield from _notes(report, prices)
         return
     yield from _unpriced(report)
+    if not _is_priced(report):
+        yield Text()
+        yield from (Text(line) for line in textwrap.wrap(_NO_BILL, _WIDTH))
+        yield from _notes(report, prices)
+        return
     yield Text()
     yield from _section("What it could be", [["BILL", "NODES", "$/HOUR", "SAVES"], *_bill_rows(report)])
     yield Text()
@@ -67,6 +73,14 @@ def format_markdown(report: Savings, prices: str) -> str:
             "\n".join(f"- {note}" for note in (*_unschedulable(fleet), *report.notes, f"prices: {prices}")),
         ]
         return "\n\n".join(parts)
+    if not _is_priced(report):
+        parts = [
+            "## Savings: unknown, no price of a node is known",
+            _markdown_table(["Group", "Nodes", "$/hour", "$/month"], _group_rows(report)),
+            _NO_BILL,
+            _markdown_notes(report, prices),
+        ]
+        return "\n\n".join(parts)
     parts = [
         f"## Savings: ${report.today - report.consolidated:,.2f} per hour "
         f"(${_month(report.today - report.consolidated)} a month)",
@@ -82,10 +96,19 @@ def format_markdown(report: Savings, prices: str) -> str:
         ]
         parts.append(_markdown_table(["Blocker", "Nodes", "$/hour", "Because"], rows))
     parts.append(_markdown_lines("Further options, each alone", report.options))
+    parts.append(_markdown_notes(report, prices))
+    return "\n\n".join(parts)
+
+
+def _markdown_notes(report: Savings, prices: str) -> str:
     notes = [f"- {entry.node} ({entry.group}) has no price: {entry.message}" for entry in report.unpriced]
     notes += [f"- {note}" for note in report.notes]
-    parts.append("\n".join([*notes, f"- prices: {prices}"]))
-    return "\n\n".join(parts)
+    return "\n".join([*notes, f"- prices: {prices}"])
+
+
+def _is_priced(report: Savings) -> bool:
+    """Return False if there are nodes, and all without a price."""
+    return not report.nodes or len(report.unpriced) < report.nodes
 
 
 def _group_rows(report: Savings) -> list[list[str]]:
@@ -98,7 +121,7 @@ def _group_rows(report: Savings) -> list[list[str]]:
         ]
         for bill in report.groups
     ]
-    if report.other_cloud is not None:
+    if report.other_cloud is not None or not _is_priced(report):
         return [*rows, ["total", f"{report.nodes:,}", "unknown", "unknown"]]
     return [*rows, ["total", f"{report.nodes:,}", f"{report.today:,.3f}", _month(report.today)]]
 

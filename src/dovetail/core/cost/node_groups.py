@@ -42,7 +42,7 @@ ADOPTABLE: Final = frozenset(
     (GroupKind.MANAGED, GroupKind.EKSCTL, GroupKind.KOPS, GroupKind.AUTO_SCALING, GroupKind.OTHER)
 )
 """Groups of EC2 instances that NodePools could replace."""
-
+_CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 _OTHER_CLOUDS: Final = (GroupKind.GKE, GroupKind.AKS)
 _AWS_PROVIDERS: Final = ("aws", "eks-hybrid")
@@ -85,6 +85,13 @@ def find_node_group(labels: Mapping[str, str], provider_id: str = "") -> NodeGro
     if provider_id.startswith("azure:"):
         return NodeGroup(GroupKind.AKS)
     return NodeGroup(GroupKind.OTHER)
+
+
+def is_adoptable(labels: Mapping[str, str], group: NodeGroup) -> bool:
+    """Return True if a NodePool could replace a node, or does if it is the node's group."""
+    if any(key in labels for key in _CONTROL_PLANE):
+        return False
+    return group.kind in ADOPTABLE or group.kind is GroupKind.NODEPOOL
 
 
 def find_other_cloud(labels: Mapping[str, str], provider_id: str) -> str:
