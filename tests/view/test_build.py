@@ -73,6 +73,14 @@ def test_finished_pod_uses_nothing() -> None:
     assert (only_node(env).cpu.requested, only_node(env).workloads) == (0, ())
 
 
+def test_a_node_whose_nodeclaim_is_missing_is_not_joining() -> None:
+    env = an_environment()
+    add_node(env, labels=labels(**{"karpenter.sh/initialized": "false"}))
+    env[kinds.NODE_CLAIMS] = []
+
+    assert only_node(env).state is NodeState.READY
+
+
 @pytest.mark.parametrize(
     ("node", "claim", "state"),
     [

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from dovetail.core.cost.fleet_gap import measure_fleet
 from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.kube.pod import PodPhase
+from dovetail.ports import api_resources as kinds
 from dovetail.state.cluster.cache import ClusterCache
 from dovetail.state.snapshot import build_provisioning_snapshot
 from dovetail.view.build import Explanations
@@ -39,3 +41,17 @@ def test_no_node_that_holds_the_pods_is_cheaper_than_the_lower_bound() -> None:
 
 def test_lower_bound_without_offerings_is_unknown() -> None:
     assert evaluate_cache(a_cache(an_environment()), {}).lower_bound is None
+
+
+def test_without_nodepools_nodes_and_pending_pods_are_evaluated() -> None:
+    env = an_environment()
+    add_node(env)
+    add_pod(env, "waits", node_name="", phase=PodPhase.PENDING, unschedulable=True)
+    env[kinds.NODE_POOLS] = []
+
+    explanations = evaluate_cache(a_cache(env), {})
+
+    assert [reason.message for reason in explanations.keep_reasons] == ["NodePool 'default' not found"]
+    assert explanations.plan is not None
+    assert [placement.node for placement in explanations.plan.existing] == ["node"]
+    assert explanations.target is None

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from dovetail.core.provisioning import can_provision, is_provisionable
+from dovetail.core.scheduling.problem import is_usable
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodepool import NodePool
@@ -28,13 +29,20 @@ Types = Mapping[str, tuple[InstanceType, ...]]
 
 
 def build_provisioning_snapshot(cache: ClusterCache, types: Types, now: datetime) -> ClusterSnapshot:
-    """Return the snapshot of a cluster that was read once: all pods and NodePools to provision."""
+    """Return the snapshot of a cluster that was read once, with all its NodePools.
+
+    NodePools that are not ready, static or being deleted are only named in the reasons of
+    unschedulable pods: they have no instance types.
+    """
     pools = [pool for pool in cache.pools() if can_provision(pool) and types[pool.name]]
+    unusable = [
+        pool for pool in cache.pools() if pool.template.node_class.is_supported and not is_usable(pool)
+    ]
     pending = [pod for pod in cache.unbound_pods() if is_provisionable(pod)]
     return SnapshotBuilder(cache, PodAssignments(cache)).build(
         now,
         pending=sorted(pending, key=lambda pod: pod.key),
-        pools=pools,
+        pools=[*pools, *unusable],
         types={pool.name: types[pool.name] for pool in pools},
     )
 

@@ -46,8 +46,6 @@ class EvaluationInput(msgspec.Struct, frozen=True, kw_only=True):
 def evaluate(source: EvaluationInput) -> Explanations:
     """Return all explanations; seconds for a large cluster."""
     cache = ClusterCache.from_objects(source.objects)
-    if not cache.pools():
-        return Explanations(at=source.now)
 
     def get_types(pool: NodePool) -> tuple[InstanceType, ...]:
         return source.types.get(pool.name, ())
@@ -58,6 +56,9 @@ def evaluate(source: EvaluationInput) -> Explanations:
     if source.keep_reasons is not None:
         return Explanations(keep_reasons=source.keep_reasons, lower_bound=bound, at=source.now)
     reasons = explain_cluster(cache, get_types, source.now, scheduling=source.scheduling)
+    plan = _plan(cache, snapshot, source.scheduling)
+    if not types:
+        return Explanations(keep_reasons=reasons, plan=plan, at=source.now)
     blocked = None
     if len(cache.nodes()) <= _MAX_NODES and group_by_blocker(reasons):
 
@@ -79,7 +80,7 @@ def evaluate(source: EvaluationInput) -> Explanations:
         blocked=blocked,
         target=compute_cluster_target(cache, get_types, source.now, scheduling=source.scheduling),
         lower_bound=bound,
-        plan=_plan(cache, snapshot, source.scheduling),
+        plan=plan,
         at=source.now,
     )
 

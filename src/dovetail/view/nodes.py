@@ -164,7 +164,8 @@ def _get_state(source: NodeInput) -> tuple[NodeState, datetime | None]:
         return NodeState.DISRUPTED, _get_transition(conditions, DISRUPTION_REASON)
     if claim is not None and not claim.provider_id:
         return NodeState.LAUNCHING, claim.created
-    if not node.initialized:
+    # A node of a NodePool without its NodeClaim, as in some dumps, has no lifecycle to show.
+    if claim is not None and not node.initialized:
         return NodeState.JOINING, _get_transition(conditions, LAUNCHED)
     if node_object is not None and not node_object.ready:
         return NodeState.NOT_READY, _get_transition(node_object.conditions, READY)

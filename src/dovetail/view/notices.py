@@ -46,7 +46,7 @@ def find_notices(
             Notice(
                 code=NO_NODEPOOLS,
                 message="the cluster has no NodePools: nodes are shown with their pods and list prices, "
-                "without keep reasons and savings",
+                "without savings",
                 remedy="create a NodePool and an EC2NodeClass, or pass a dump that has them",
             )
         )

@@ -141,3 +141,147 @@ def test_a_node_with_the_label_of_a_nodepool_is_not_called_unmanaged(mixed: str)
 
     assert "NodePool default by its label, but its NodeClaim is missing" in result.stdout
     assert "It costs $0.0960 per hour" in result.stdout
+
+
+def a_nodepool(name: str, kind: str = "EC2NodeClass", group: str = "karpenter.k8s.aws") -> dict[str, Any]:
+    reference = {"group": group, "kind": kind, "name": "default"}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name, "uid": name},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def a_claim(name: str, pool: str) -> dict[str, Any]:
+    conditions = [{"type": kind, "status": "True"} for kind in ("Launched", "Registered", "Initialized")]
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": name, "uid": name, "labels": {"karpenter.sh/nodepool": pool}},
+        "spec": {"nodeClassRef": a_nodepool(pool)["spec"]["template"]["spec"]["nodeClassRef"]},
+        "status": {"providerID": f"aws:///us-east-1a/{name}", "nodeName": name, "conditions": conditions},
+    }
+
+
+def a_pool_node(name: str, pool: str, **labels: str) -> dict[str, Any]:
+    own = {"karpenter.sh/nodepool": pool, "karpenter.sh/capacity-type": "on-demand", TYPE: "m5.large"}
+    states = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
+    node = a_node(name, **own, **states, **labels)
+    return {**node, "spec": {"providerID": f"aws:///us-east-1a/{name}"}}
+
+
+def write(tmp_path: Path, *objects: dict[str, Any]) -> str:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("pool", "cause"),
+    [
+        (a_nodepool("web"), "EC2NodeClass 'default' is missing or not ready"),
+        (
+            a_nodepool("web", "NodeClass", "eks.amazonaws.com"),
+            "its NodeClass 'default' belongs to EKS Auto Mode",
+        ),
+    ],
+    ids=["without its EC2NodeClass", "EKS Auto Mode"],
+)
+def test_nodes_of_a_nodepool_without_instance_types_have_their_price(
+    tmp_path: Path, pool: dict[str, Any], cause: str
+) -> None:
+    dump = write(tmp_path, pool, a_claim("i-1", "web"), a_pool_node("i-1", "web"), a_pod("app", on="i-1"))
+
+    explained = run("explain", "node", "--cluster", dump).stdout
+    blockers = json.loads(run("explain", "blockers", "--cluster", dump, "-o", "json").stdout)
+    shown = json.loads(run("top", "--cluster", dump, "-o", "json").stdout)
+    savings = json.loads(run("savings", "--cluster", dump, "-o", "json").stdout)
+
+    assert "  0.0960  " in explained
+    assert f"  NodePool 'web' has no instance types: {cause}" in explained
+    assert "1 node, $0.0960 per hour" in explained
+    prices = [blockers["price"], shown["totals"]["pricePerHour"], savings["today"]]
+    assert prices == pytest.approx([0.096] * 3)
+    assert "It requests" in run("explain", "pod", "app", "--cluster", dump).stdout
+
+
+def test_without_any_price_no_sum_is_0(tmp_path: Path) -> None:
+    dump = write(tmp_path, a_node("unknown", **{TYPE: "zz9.large"}), a_pod("app", on="unknown"))
+
+    for what in ("node", "blockers"):
+        result = run("explain", what, "--cluster", dump).stdout
+        assert "1 node; no price of a node is known." in result
+        assert "$0.0000" not in result
+
+
+def test_a_pod_on_fargate_gets_a_new_fargate_node(mixed: str) -> None:
+    text = run("explain", "pod", "job", "--cluster", mixed).stdout
+
+    assert "Without this node, it would get a new one: Fargate has a node for each pod." in text
+    assert "would fit on" not in text
+
+
+def test_nodes_of_fargate_are_not_said_to_have_a_nodepool_instead(tmp_path: Path) -> None:
+    fargate = a_node("fargate", **{"eks.amazonaws.com/compute-type": "fargate"})
+
+    alone = run("explain", "blockers", "--cluster", write(tmp_path, fargate, a_fargate_pod("fargate"))).stdout
+    both = run("explain", "blockers", "--cluster", write(tmp_path, fargate, a_node("asg"))).stdout
+
+    assert "dovetail savings" not in alone
+    assert "1 node of no NodePool: `dovetail savings`" in both
+
+
+def test_a_node_without_capacity_type_is_priced_and_said_to_have_no_known_offering(tmp_path: Path) -> None:
+    dump = write(tmp_path, a_node("asg", **{TYPE: "m5.large"}))
+
+    text = run("explain", "node", "asg", "--cluster", dump).stdout
+
+    assert "It costs $0.0960 per hour" in text
+    assert "\nm5.large us-east-1a\n" in text
+
+
+def test_a_node_of_a_node_group_shows_the_capacity_type_of_its_price(mixed: str) -> None:
+    assert "\nt3.medium spot us-east-1a\n" in run("explain", "node", "group", "--cluster", mixed).stdout
+
+
+def test_a_hybrid_node_shows_no_empty_fields_and_why_it_has_no_price(tmp_path: Path) -> None:
+    hybrid = a_node("hybrid", **{"eks.amazonaws.com/compute-type": "hybrid"})
+    hybrid["metadata"]["labels"].pop("topology.kubernetes.io/zone")
+
+    text = run("explain", "node", "hybrid", "--cluster", write(tmp_path, hybrid)).stdout
+
+    assert "Its price is not known: a hybrid node" in text
+    assert "NodePool -" not in text
+    assert not any(line.startswith(";") for line in text.splitlines())
+
+
+def test_a_node_of_a_nodepool_that_the_dump_lacks_names_it_in_every_command(tmp_path: Path) -> None:
+    dump = write(tmp_path, a_claim("i-1", "web"), a_pool_node("i-1", "web"))
+
+    assert "unmanaged  NodePool 'web' not found" in run("explain", "node", "--cluster", dump).stdout
+    assert "unmanaged: NodePool 'web' not found" in run("top", "--once", "--cluster", dump).stdout
+
+
+def test_a_nodepool_that_is_not_ready_is_named_where_a_pod_fits_nowhere(tmp_path: Path) -> None:
+    pool = a_nodepool("web")
+    pool["status"]["conditions"][0]["status"] = "False"
+    objects = [
+        a_nodepool("web")
+        | {
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": {"name": "default", "uid": "class"},
+            "spec": {"amiSelectorTerms": [{"alias": "al2023@latest"}]},
+            "status": {"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}]},
+        },
+        pool,
+        a_claim("i-1", "web"),
+        a_pool_node("i-1", "web"),
+        a_pod("app", on="i-1") | {"metadata": {"name": "app", "namespace": "default", "uid": "app"}},
+    ]
+
+    text = run("explain", "pod", "app", "--cluster", write(tmp_path, *objects)).stdout
+
+    assert "NodePool web: is not ready" in text

@@ -71,6 +71,15 @@ def test_a_terminal_gets_lines_that_fit_and_no_broken_word(monkeypatch: pytest.M
     assert all(line.startswith("    ") for line in lines[1:])
 
 
+def test_a_word_wider_than_the_last_column_continues_at_the_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"{'ip-10-0-0-10.ec2.internal':30}  {'0.0365':8}  no-place  its pod selects {'x' * 40} here"
+
+    lines = printed(monkeypatch, _Terminal(), line)
+
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("    x")
+
+
 def test_a_word_wider_than_the_terminal_is_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     word = "x" * 120
 

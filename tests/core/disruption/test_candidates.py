@@ -27,7 +27,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.karpenter.nodepool import NodeClassRef, NodePool, NodeTemplate
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.model.kube.pod import OwnerReference, Pod, PodPhase, PodSpec
 from dovetail.model.kube.pod_groups import group_pods
@@ -38,6 +38,7 @@ from tests.support.scheduling.instance_types import DEFAULT_TYPES, ON_DEMAND, Z1
 from tests.support.simulator.api_server import START
 
 NOW = START
+EC2_CLASS = NodeClassRef()
 PROTECTED = FrozenDict({label_keys.DO_NOT_DISRUPT: "true"})
 LABELS = {label_keys.NODEPOOL: "default", label_keys.INITIALIZED: "true"}
 EVERY_DISRUPTION_CLASS = pytest.mark.parametrize("disruption_class", list(DisruptionClass))
@@ -70,10 +71,12 @@ def check(
     budgets: tuple[PodDisruptionBudget, ...] = (),
     nominated: bool = False,
     pools: tuple[str, ...] = ("default",),
+    node_class: NodeClassRef = EC2_CLASS,
     types: tuple[InstanceType, ...] = DEFAULT_TYPES,
     in_hand: frozenset[str] = frozenset(),
 ) -> Candidate | DisruptionBlocked:
-    nodepools = {name: NodePool(name=name) for name in pools}
+    template = NodeTemplate(node_class=node_class)
+    nodepools = {name: NodePool(name=name, template=template) for name in pools}
     context = CandidateContext(
         now=NOW,
         get_nodepool=nodepools.get,
@@ -220,7 +223,25 @@ def test_node_without_nodepool_label_is_no_candidate() -> None:
 
 def test_node_of_a_missing_nodepool_is_no_candidate() -> None:
     assert why_not(a_state_node(), pools=()) == "NodePool 'default' not found"
-    assert why_not(a_state_node(), types=()) == "NodePool 'default' not found"
+
+
+@pytest.mark.parametrize(
+    ("node_class", "cause"),
+    [
+        (EC2_CLASS, "EC2NodeClass 'default' is missing or not ready"),
+        (
+            NodeClassRef("eks.amazonaws.com", "NodeClass", "default"),
+            "its NodeClass 'default' belongs to EKS Auto Mode",
+        ),
+        (NodeClassRef("example.com", "OtherNodeClass", "x"), "its OtherNodeClass 'x' is not an EC2NodeClass"),
+    ],
+)
+def test_node_of_a_nodepool_without_instance_types_names_the_node_class(
+    node_class: NodeClassRef, cause: str
+) -> None:
+    message = why_not(a_state_node(), node_class=node_class, types=())
+
+    assert message == f"NodePool 'default' has no instance types: {cause}"
 
 
 def test_node_without_offering_is_a_candidate_without_a_price() -> None:

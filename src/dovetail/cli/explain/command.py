@@ -9,7 +9,6 @@ import msgspec
 from rich.text import Text
 
 from dovetail.cli.explain.output import (
-    NOT_PRICED,
     Blockers,
     NodeExplanation,
     Nodes,
@@ -21,7 +20,6 @@ from dovetail.cli.explain.output import (
     format_nodes,
     format_pod,
     format_savings,
-    has_price,
 )
 from dovetail.cli.lazy_group import CommandGroup
 from dovetail.cli.options.cluster_source import (
@@ -34,7 +32,8 @@ from dovetail.cli.options.cluster_source import (
 from dovetail.cli.options.policy import POLICY_HELP, POLICY_METAVAR, note_clashes
 from dovetail.cli.output.console import progress, write, write_lines
 from dovetail.core.cost.fleet_gap import measure_fleet
-from dovetail.core.cost.node_groups import GroupKind, find_node_group
+from dovetail.core.cost.node_groups import GroupKind, find_node_group, is_adoptable
+from dovetail.core.cost.node_prices import get_capacity_type
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.policy import DEFAULT_POLICY, Policy
 from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
@@ -86,11 +85,11 @@ def node(name: str | None, output: str, policy: str, **options: Any) -> None:
         _find_node(cluster, name)
     note_clashes()
     with open_policy(policy) as opened, progress("Evaluating every node"):
-        reasons = _explain_nodes(cluster, opened)
+        reasons, unpriced = _explain_nodes(cluster, opened)
     if name is None:
         ranked = Nodes(
             nodes=sorted(reasons, key=lambda reason: (-reason.price, reason.node)),
-            unpriced=_find_unpriced(cluster, reasons),
+            unpriced=unpriced,
             gap=measure_fleet(_build_snapshot(cluster)),
             target=compute_cluster_target(
                 cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling
@@ -99,7 +98,7 @@ def node(name: str | None, output: str, policy: str, **options: Any) -> None:
         _show(output, ranked, format_nodes(ranked, cluster.prices), cluster)
         return
     (reason,) = [reason for reason in reasons if reason.node == name]
-    explanation = _explain_node(cluster, reason)
+    explanation = _explain_node(cluster, reason, unpriced)
     _show(output, explanation, format_node(explanation, cluster.prices), cluster)
 
 
@@ -132,16 +131,15 @@ def blockers(output: str, **options: Any) -> None:
 
     def evaluate(objects: Objects) -> tuple[KeepReason, ...]:
         cache = ClusterCache.from_objects(objects)
-        reasons = explain_cluster(
+        return explain_cluster(
             cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling, ignore_limits=True
         )
-        return _price_from_labels(cluster, reasons)
 
     def compute_saving(objects: Objects) -> float:
         return sum(reason.saving for reason in evaluate(objects))
 
     with progress("Evaluating every blocker"):
-        reasons = evaluate(objects)
+        reasons, unpriced = _price_nodes(cluster, evaluate(objects))
         ranked = compute_savings(group_by_blocker(reasons), compute_saving, objects, _MAX_BLOCKERS)
     report = Blockers(
         blockers=ranked,
@@ -150,7 +148,8 @@ def blockers(output: str, **options: Any) -> None:
         saving=sum(reason.saving for reason in reasons),
         node_cost=sum(reason.node_cost for reason in reasons),
         unmanaged=sum(reason.code == "unmanaged" for reason in reasons),
-        unpriced=_find_unpriced(cluster, reasons),
+        adoptable=sum(_is_adoptable(cluster, reason) for reason in reasons),
+        unpriced=unpriced,
     )
     _show(output, report, format_blockers(report, cluster.prices), cluster)
 
@@ -184,38 +183,43 @@ def savings(
         write_lines(list(format_savings(report)))
 
 
-def _explain_nodes(cluster: ExplainedCluster, policy: Policy = DEFAULT_POLICY) -> tuple[KeepReason, ...]:
+def _explain_nodes(
+    cluster: ExplainedCluster, policy: Policy = DEFAULT_POLICY
+) -> tuple[tuple[KeepReason, ...], list[UnpricedNode]]:
     reasons = explain_cluster(
         cluster.cache, cluster.get_instance_types, cluster.now, scheduling=cluster.scheduling, policy=policy
     )
-    return _price_from_labels(cluster, reasons)
+    return _price_nodes(cluster, reasons)
 
 
-def _price_from_labels(cluster: ExplainedCluster, reasons: Iterable[KeepReason]) -> tuple[KeepReason, ...]:
-    """Return reasons with a price for nodes of node groups and Fargate, and their group."""
-    return tuple(_price_reason(cluster, reason) for reason in reasons)
+def _price_nodes(
+    cluster: ExplainedCluster, reasons: Iterable[KeepReason]
+) -> tuple[tuple[KeepReason, ...], list[UnpricedNode]]:
+    """Return reasons with the prices of all nodes, and the nodes that are in no sum.
 
-
-def _price_reason(cluster: ExplainedCluster, reason: KeepReason) -> KeepReason:
-    node = cluster.cache.node(reason.node)
-    if node is None or reason.price or reason.code not in NOT_PRICED:
-        return reason
-    priced = cluster.node_prices.price(node, cluster.cache.pods_on(node.name))
-    message = reason.message
-    if reason.code == "unmanaged" and priced.group.kind is not GroupKind.OTHER:
-        message = f"it belongs to {priced.group}, not to a NodePool that exists"
-    return msgspec.structs.replace(reason, price=priced.price or 0.0, message=message)
-
-
-def _find_unpriced(cluster: ExplainedCluster, reasons: Iterable[KeepReason]) -> list[UnpricedNode]:
-    """Return the nodes that are not in the sum of prices, and why."""
-    unpriced = []
+    Nodes without an offering of a NodePool are priced by their labels, as in ``top`` and
+    ``savings``. Reserved capacity costs nothing.
+    """
+    priced_reasons: list[KeepReason] = []
+    unpriced: list[UnpricedNode] = []
     for reason in reasons:
         node = cluster.cache.node(reason.node)
-        if node is not None and not has_price(reason):
-            priced = cluster.node_prices.price(node, cluster.cache.pods_on(node.name))
-            unpriced.append(UnpricedNode(node=node.name, message=priced.note or "its price is not known"))
-    return unpriced
+        if node is None or reason.price or get_capacity_type(node.labels)[0] == label_keys.RESERVED:
+            priced_reasons.append(reason)
+            continue
+        priced = cluster.node_prices.price(node, cluster.cache.pods_on(node.name))
+        priced_reasons.append(msgspec.structs.replace(reason, price=priced.price or 0.0))
+        if priced.price is None:
+            unpriced.append(UnpricedNode(node=node.name, message=priced.note))
+    return tuple(priced_reasons), unpriced
+
+
+def _is_adoptable(cluster: ExplainedCluster, reason: KeepReason) -> bool:
+    """Return True if no NodePool manages a node, and one could."""
+    node = cluster.cache.node(reason.node)
+    if node is None or reason.code != "unmanaged":
+        return False
+    return is_adoptable(node.labels, find_node_group(node.labels, node.provider_id))
 
 
 def _build_snapshot(cluster: ExplainedCluster) -> ClusterSnapshot:
@@ -263,16 +267,25 @@ def _suggest(name: str, names: list[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _explain_node(cluster: ExplainedCluster, reason: KeepReason) -> NodeExplanation:
+def _explain_node(
+    cluster: ExplainedCluster, reason: KeepReason, unpriced: Iterable[UnpricedNode]
+) -> NodeExplanation:
     cache = cluster.cache
     node = _find_node(cluster, reason.node)
     pods = cache.pods_on(node.name)
     claims = cache.claims_of(node.provider_id)
     joined = cache.joined_node(node.provider_id or node.name)
+    priced = cluster.node_prices.price(node, pods)
+    _, is_assumed = get_capacity_type(node.labels)
+    is_fargate = priced.group.kind is GroupKind.FARGATE
     return NodeExplanation(
         stay=reason,
         claim=claims[0].name if claims else "",
-        nodepool=claims[0].pool if claims else "",
+        nodepool=claims[0].pool if claims else node.labels.get(label_keys.NODEPOOL, ""),
+        instance_type=priced.instance_type,
+        capacity_type=priced.capacity_type if is_fargate or not is_assumed else "",
+        zone=priced.zone,
+        unpriced=next((entry.message for entry in unpriced if entry.node == node.name), ""),
         labels=dict(node.labels),
         pods=[pod.key for pod in pods if is_reschedulable(pod)],
         others=sum(not is_reschedulable(pod) for pod in pods),
@@ -330,7 +343,7 @@ def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
 
 def _explain_running(cluster: ExplainedCluster, pod: Pod, explanation: PodExplanation) -> PodExplanation:
     """Add the share of the node's price, and the node that the pod could move to."""
-    reasons = _explain_nodes(cluster)
+    reasons, _ = _explain_nodes(cluster)
     reason = next((reason for reason in reasons if reason.node == pod.node_name), None)
     node = cluster.cache.node(pod.node_name)
     price = reason.price if reason is not None else 0.0
@@ -344,7 +357,7 @@ def _explain_running(cluster: ExplainedCluster, pod: Pod, explanation: PodExplan
         node_share=1.0 if on_fargate else share,
         on_fargate=on_fargate,
     )
-    if pod.is_owned_by_daemon_set or pod.is_static or pod.is_terminal or pod.deleting:
+    if on_fargate or pod.is_owned_by_daemon_set or pod.is_static or pod.is_terminal or pod.deleting:
         return explanation
     snapshot = _build_snapshot(cluster)
     others = tuple(other for other in snapshot.nodes if other.name != pod.node_name)

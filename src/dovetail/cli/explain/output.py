@@ -22,8 +22,6 @@ from dovetail.state.explain.blockers import BlockedSavings
 from dovetail.view.document import DecisionState, DecisionView, SavingsView
 
 _MAX_SHOWN_PODS: Final = 10
-NOT_PRICED: Final = ("unmanaged", "no-claim", "no-price", "unfit")
-"""Codes of nodes whose price of zero means unknown; reserved capacity costs zero."""
 
 
 class UnpricedNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +55,12 @@ class NodeExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Number of other pods: of DaemonSets, static and terminal ones."""
     allocatable: dict[str, str]
     free: dict[str, str]
+    instance_type: str = ""
+    capacity_type: str = ""
+    """Empty if no label names it."""
+    zone: str = ""
+    unpriced: str = ""
+    """Why its price is not known; empty: it is."""
     burstable: str = ""
     """Its CPU credits, if it is burstable."""
 
@@ -110,6 +114,8 @@ class Blockers(msgspec.Struct, frozen=True, kw_only=True):
     """USD per hour of all nodes beyond their instances."""
     unmanaged: int = 0
     """Nodes of no NodePool, which are never candidates."""
+    adoptable: int = 0
+    """Those of them that a NodePool could replace."""
     unpriced: list[UnpricedNode] = []
 
 
@@ -127,15 +133,23 @@ def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
     if not reasons:
         yield Text("There are no nodes.")
         return
-    rows = [[reason.node, _format_price(reason), reason.code, reason.message] for reason in reasons]
+    unpriced = {entry.node for entry in explained.unpriced}
+    rows = [
+        [
+            reason.node,
+            "-" if reason.node in unpriced else _format_usd(reason.price),
+            reason.code,
+            reason.message,
+        ]
+        for reason in reasons
+    ]
     header, *lines = columns([["NODE", "$/HOUR", "", "WHY IT STAYS"], *rows], frozenset({1}))
     yield Text(header, style="bold")
     for line, reason in zip(lines, reasons, strict=True):
         yield Text(line, style="green" if reason.code == "goes" else "")
     yield Text()
     total = sum(reason.price for reason in reasons)
-    unpriced = sum(not has_price(reason) for reason in reasons)
-    yield Text(f"{_sum_nodes(len(reasons), total, unpriced)}.", style="bold")
+    yield Text(f"{_sum_nodes(len(reasons), total, len(unpriced))}.", style="bold")
     yield from _format_unpriced(explained.unpriced)
     yield from _describe_node_cost(total, sum(reason.node_cost for reason in reasons))
     if explained.target.target_price < explained.target.price:
@@ -147,6 +161,8 @@ def format_nodes(explained: Nodes, prices: str) -> Iterable[Text]:
 
 def _sum_nodes(nodes: int, price: float, unpriced: int) -> str:
     """Return the sum of all prices, and the number of nodes that it lacks."""
+    if 0 < nodes == unpriced:
+        return f"{pluralize(nodes, 'node')}; no price of a node is known"
     verb = "is" if unpriced == 1 else "are"
     uncounted = f"; {unpriced:,} without a price {verb} not counted" if unpriced else ""
     return f"{pluralize(nodes, 'node')}, {_per_hour(price)}{uncounted}"
@@ -188,23 +204,26 @@ def _describe_target(target: TargetFleet) -> str:
 
 def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:
     """Yield the lines about one node."""
-    reason, labels = node.stay, node.labels
+    reason = node.stay
     yield Text(f"Node {reason.node} {_verb(reason)}: {reason.message}.", style="bold")
     if reason.blocker is not None:
         yield Text(f"Blocker: {reason.blocker}")
-    yield Text(f"It costs {_per_hour(reason.price)}." if reason.price else "Its price is not known.")
+    yield Text(
+        f"Its price is not known: {node.unpriced}."
+        if node.unpriced
+        else f"It costs {_per_hour(reason.price)}."
+    )
     if node.burstable:
         yield Text(f"It is {node.burstable}.")
     if reason.price:
         yield from _describe_node_cost(reason.price, reason.node_cost)
     if reason.saving:
         yield Text(f"Its termination saves {_per_hour(reason.saving)}.")
-    offering = [
-        labels.get(key, "") for key in (label_keys.INSTANCE_TYPE, label_keys.CAPACITY_TYPE, label_keys.ZONE)
-    ]
-    yield Text(
-        f"{' '.join(filter(None, offering))}; NodePool {node.nodepool or '-'}, NodeClaim {node.claim or '-'}"
-    )
+    names = [("NodePool", node.nodepool), ("NodeClaim", node.claim)]
+    owners = ", ".join(f"{kind} {name}" for kind, name in names if name)
+    offering = " ".join(filter(None, (node.instance_type, node.capacity_type, node.zone)))
+    if offering or owners:
+        yield Text("; ".join(filter(None, (offering, owners))))
     yield Text(
         ", ".join(
             f"{node.free.get(name, '0')} of {amount} {name} free"
@@ -212,11 +231,11 @@ def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:
             if name in ("cpu", "memory", "pods")
         )
     )
-    names = ", ".join(node.pods[:_MAX_SHOWN_PODS])
+    pods = ", ".join(node.pods[:_MAX_SHOWN_PODS])
     more = len(node.pods) - _MAX_SHOWN_PODS
     yield Text(
         f"{pluralize(len(node.pods), 'pod')} would need another node"
-        + (f": {names}" if names else "")
+        + (f": {pods}" if pods else "")
         + (f" and {more} more" if more > 0 else "")
         + (f"; {node.others} would not" if node.others else "")
     )
@@ -276,14 +295,13 @@ def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
         yield Text()
     else:
         yield Text("Nothing blocks the termination of a node.")
-    yield Text(
-        f"{_sum_nodes(report.nodes, report.price, len(report.unpriced))}; "
-        f"{_per_hour(report.saving)} of it can be saved without changes.",
-        style="bold",
-    )
-    if report.unmanaged:
+    total = _sum_nodes(report.nodes, report.price, len(report.unpriced))
+    if len(report.unpriced) < report.nodes:
+        total += f"; {_per_hour(report.saving)} of it can be saved without changes"
+    yield Text(f"{total}.", style="bold")
+    if report.adoptable:
         yield Text(
-            f"{pluralize(report.unmanaged, 'node')} of no NodePool: `dovetail savings` says what a NodePool "
+            f"{pluralize(report.adoptable, 'node')} of no NodePool: `dovetail savings` says what a NodePool "
             "would cost instead."
         )
     yield from _format_unpriced(report.unpriced)
@@ -304,7 +322,9 @@ def _describe_running(pod: PodExplanation) -> Iterable[Text]:
             f"It requests {pod.node_share:.0%} of the node (the larger share of CPU and memory): "
             f"{_per_hour(pod.node_price * pod.node_share)} of {_per_hour(pod.node_price)}."
         )
-    if pod.existing:
+    if pod.on_fargate:
+        yield Text("Without this node, it would get a new one: Fargate has a node for each pod.")
+    elif pod.existing:
         yield Text(f"Without this node, it would fit on {pod.existing}.")
     elif pod.new:
         price = _per_hour(pod.new_price)
@@ -331,15 +351,6 @@ def _describe_state(pod: PodExplanation) -> str:
 
 def _verb(reason: KeepReason) -> str:
     return "goes" if reason.code == "goes" else "stays"
-
-
-def _format_price(reason: KeepReason) -> str:
-    return _format_usd(reason.price) if has_price(reason) else "-"
-
-
-def has_price(reason: KeepReason) -> bool:
-    """Return False if a price of zero means unknown."""
-    return bool(reason.price) or reason.code not in NOT_PRICED
 
 
 def _format_usd(price: float) -> str:

@@ -101,12 +101,13 @@ def _wrap(line: "Text", width: int) -> "Iterator[Text]":
 
 
 def _wrap_indent(line: str, width: int) -> int:
-    """Return where a wrapped line continues: below its last column if that is wide.
+    """Return where a wrapped line continues: below its last column, if that fits.
 
-    Columns are two or more spaces apart.
+    It fits if the column is wide, and as wide as each of its words. Columns are two or more spaces apart.
     """
     last_column = max((gap.end() for gap in re.finditer(r"(?<=\S) {2,}(?=\S)", line)), default=width)
-    if width - last_column >= _MIN_COLUMN_WIDTH:
+    longest = max(map(len, line[last_column:].split()), default=0)
+    if width - last_column >= max(_MIN_COLUMN_WIDTH, longest):
         return last_column
     return len(line) - len(line.lstrip()) + _WRAP_INDENT
 

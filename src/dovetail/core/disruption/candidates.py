@@ -24,10 +24,18 @@ from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.node import Node, NodeObject
 
+_EKS_GROUP: Final = "eks.amazonaws.com"
+"""API group of the NodeClass of EKS Auto Mode."""
 # Karpenter's scale: the largest deletion cost (2**31) counts 16, the highest priority 64.
 _DELETION_COST_UNIT: Final = 2.0**27
 _PRIORITY_UNIT: Final = 2.0**25
 _MAX_EVICTION_COST: Final = 10.0
+
+
+NO_OFFERING_PRICE: Final = (
+    "no offering of its NodePool has a price for its instance type, zone and capacity type"
+)
+"""Why a node without a price is not consolidated; its labels may still name one."""
 
 
 class DisruptionClass(StrEnum):
@@ -189,9 +197,11 @@ def check_disruptable(
         is_protected = node.annotations.get(label_keys.DO_NOT_DISRUPT) == "true"
         return DisruptionBlocked(state_node, problem, Blocker("Node", node.name) if is_protected else None)
     pool = context.get_nodepool(claim.pool)
-    types = context.get_instance_types(pool) if pool is not None else {}
-    if pool is None or not types:
-        return DisruptionBlocked(state_node, f"NodePool {claim.pool!r} not found")
+    if pool is None:
+        return DisruptionBlocked(state_node, describe_missing_nodepool(claim.pool))
+    types = context.get_instance_types(pool)
+    if not types:
+        return DisruptionBlocked(state_node, _describe_missing_types(pool))
     # A termination grace period limits the drain, so that pods cannot block an eventual disruption.
     if disruption_class is DisruptionClass.GRACEFUL or claim.termination_grace_period is None:
         blocked = None
@@ -226,6 +236,21 @@ def _get_node_blocker(
     if not node.labels.get(label_keys.NODEPOOL) or not claim.pool:
         return f"its node has no label {label_keys.NODEPOOL}"
     return None
+
+
+def describe_missing_nodepool(name: str) -> str:
+    """Return that a NodePool does not exist, in the words of Karpenter's Events."""
+    return f"NodePool {name!r} not found"
+
+
+def _describe_missing_types(pool: NodePool) -> str:
+    node_class = pool.template.node_class
+    cause = f"EC2NodeClass {node_class.name!r} is missing or not ready"
+    if node_class.group == _EKS_GROUP:
+        cause = f"its {node_class.kind} {node_class.name!r} belongs to EKS Auto Mode"
+    elif not node_class.is_supported:
+        cause = f"its {node_class.kind} {node_class.name!r} is not an EC2NodeClass"
+    return f"NodePool {pool.name!r} has no instance types: {cause}"
 
 
 def describe_disruption(state: StateNode) -> str:

@@ -51,7 +51,7 @@ def get_unconsolidatable_reason(candidate: Candidate) -> str | None:
         return f"NodePool {pool.name!r} is static: it keeps a fixed number of nodes"
     for key in (label_keys.INSTANCE_TYPE, label_keys.CAPACITY_TYPE, label_keys.ZONE):
         if not node.labels.get(key):
-            return f"its node has no label {key}, so its price is unknown"
+            return f"its node has no label {key}, so its offering is unknown"
     if pool.disruption.consolidate_after is None:
         return f"NodePool {pool.name!r} has consolidateAfter: Never"
     if pool.disruption.policy is ConsolidationPolicy.WHEN_EMPTY:

@@ -56,8 +56,12 @@ def usable_nodepools(snapshot: ClusterSnapshot) -> list[NodePool]:
 
     Static NodePools (``spec.replicas``) do not.
     """
-    launching = [pool for pool in snapshot.nodepools if pool.ready and not pool.deleting]
-    return sort_by_weight(tuple(pool for pool in launching if pool.replicas is None))
+    return sort_by_weight(tuple(filter(is_usable, snapshot.nodepools)))
+
+
+def is_usable(pool: NodePool) -> bool:
+    """Return True if a NodePool launches nodes for pods."""
+    return pool.ready and not pool.deleting and pool.replicas is None
 
 
 def initialized_first(node: Node) -> tuple[bool, str]:

@@ -5,13 +5,19 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from dovetail.core.cost.node_groups import GroupKind, find_node_group
 from dovetail.core.disruption.budgets import (
     count_nodes,
     count_remaining,
     get_allowed_disruptions,
     validate_budgets,
 )
-from dovetail.core.disruption.candidates import Candidate, CandidateContext, StateNode
+from dovetail.core.disruption.candidates import (
+    Candidate,
+    CandidateContext,
+    StateNode,
+    describe_missing_nodepool,
+)
 from dovetail.core.disruption.command import KeepReason
 from dovetail.core.disruption.context import DisruptionContext, is_within_consolidate_after
 from dovetail.core.disruption.explain import ExplainContext, TargetFleet, compute_target_fleet, explain_nodes
@@ -46,9 +52,23 @@ def explain_cluster(
     context = _create_context(
         cache, get_instance_types, now, settings=settings, scheduling=scheduling, ignore_limits=ignore_limits
     )
-    return explain_nodes(
+    reasons = explain_nodes(
         (_get_state_node(cache, node) for node in cache.nodes()), replace(context, policy=policy)
     )
+    return tuple(_name_group(cache, reason) for reason in reasons)
+
+
+def _name_group(cache: ClusterCache, reason: KeepReason) -> KeepReason:
+    """Return the reason of a node that no NodePool manages with its node group."""
+    node = cache.node(reason.node)
+    if node is None or reason.code != "unmanaged":
+        return reason
+    group = find_node_group(node.labels, node.provider_id)
+    if group.kind is GroupKind.OTHER:
+        return reason
+    if group.kind is GroupKind.NODEPOOL:
+        return replace(reason, message=describe_missing_nodepool(group.name))
+    return replace(reason, message=f"it belongs to {group}, not to a NodePool that exists")
 
 
 def compute_cluster_target(

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from dovetail.core.disruption.candidates import Candidate
+from dovetail.core.disruption.candidates import NO_OFFERING_PRICE, Candidate
 from dovetail.core.disruption.command import Command
 from dovetail.core.disruption.consolidation.balanced import PoolTotals, meets_balanced_policy
 from dovetail.core.disruption.consolidation.batch_estimate import BatchEstimator
@@ -138,7 +138,7 @@ class ConsolidationEvaluator:
     def _reject_price(self, candidate: Candidate, estimate: Estimate) -> Evaluation | None:
         """Return why the price alone rules out the estimated replacement, or None."""
         if candidate.price <= 0:
-            return Evaluation(code="no-price", message="its price is unknown")
+            return Evaluation(code="no-price", message=NO_OFFERING_PRICE)
         if estimate.price == INFINITE_PRICE:
             message = "its pods would need more than one new node"
             return Evaluation(code="not-cheaper", message=message)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from dovetail.core.disruption.candidates import Candidate
+from dovetail.core.disruption.candidates import NO_OFFERING_PRICE, Candidate
 from dovetail.core.instancetypes.offerings import CAPACITY_TYPE_ORDER, OfferingFilter, collect_values
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType, Offering
@@ -99,7 +99,7 @@ def narrow_replacements(
     """
     price = sum(candidate.price for candidate in candidates) - added_surplus
     if any(candidate.price <= 0 for candidate in candidates):
-        return PricedReplacements(code="no-price", message="its price is unknown")
+        return PricedReplacements(code="no-price", message=NO_OFFERING_PRICE)
     expected = sum(node.price for node in nodes)
     if expected >= price:
         return PricedReplacements(code="not-cheaper", message=_format_not_cheaper(expected, price))
