@@ -21,10 +21,18 @@ from tests.support.debian_package import debian_program
 BEGIN = int(START.timestamp())
 HOUR = 3600
 LABELS = 'instance="10.0.0.9:8080",job="kube-state-metrics"'
+REPLICAS = [
+    ('instance="10.0.0.1:8080",job="replicas"', 0, 2400),
+    ('instance="10.0.0.2:8080",job="replicas"', 0, 1200),
+    ('instance="10.0.0.3:8080",job="replicas"', 1230, HOUR),
+]
+"""Two replicas of kube-state-metrics: the first ends, the second is restarted under another address."""
+OWN_LABELS = 'job="own",namespace="monitoring",pod="kube-state-metrics-0",container="metrics"'
+"""Of a scrape without honor_labels."""
 
 
-def series(metric: str, labels: str, values: list[tuple[int, float]]) -> list[str]:
-    return [f"{metric}{{{LABELS},{labels}}} {value} {BEGIN + at}" for at, value in values]
+def series(metric: str, labels: str, values: list[tuple[int, float]], scrape: str = LABELS) -> list[str]:
+    return [f"{metric}{{{scrape},{labels}}} {value} {BEGIN + at}" for at, value in values]
 
 
 def steady(value: float, begin: int = 0, end: int = HOUR) -> list[tuple[int, float]]:
@@ -78,6 +86,27 @@ def exposition() -> str:
             "kube_pod_completion_time", job, steady(BEGIN + 890 + 240, 1140, 1500)
         ),
     }
+    for scrape, begin, end in REPLICAS:
+        for metric, labels, value in (
+            ("kube_deployment_spec_replicas", web, 3),
+            ("kube_pod_start_time", job, BEGIN + 60),
+            ("kube_pod_owner", f'{job},owner_kind="Job",owner_name="report-29600001"', 1),
+        ):
+            metrics[metric] += series(metric, labels, steady(value, begin, end), scrape)
+    for metric, labels, value in (
+        ("kube_deployment_spec_replicas", 'exported_namespace="shop",deployment="web"', 3),
+        (
+            "kube_pod_container_resource_requests",
+            'exported_namespace="shop",exported_pod="task",exported_container="main",resource="cpu"',
+            2,
+        ),
+        ("kube_pod_start_time", 'exported_namespace="shop",exported_pod="task"', BEGIN + 60),
+    ):
+        metrics[metric] += series(metric, labels, steady(value), OWN_LABELS)
+    for cluster in ("prod", "test"):
+        metrics["kube_deployment_spec_replicas"] += series(
+            "kube_deployment_spec_replicas", web, steady(1), f'job="global",cluster="{cluster}"'
+        )
     text = "".join(f"# TYPE {name} gauge\n" + "\n".join(lines) + "\n" for name, lines in metrics.items())
     return text + "# EOF\n"
 
@@ -153,6 +182,52 @@ def test_scale_requests_and_run_times_are_read_from_a_real_prometheus(server: st
     assert (template.owner, template.workload) == ("Job", "report")
     assert [(event.t, event.seconds) for event in trace.events if isinstance(event, Tasks)] == [(890, 240)]
     assert "note: Prometheus has no series of kube_statefulset_replicas" in result.output
+
+
+@pytest.mark.slow
+def test_replicas_and_restarts_of_kube_state_metrics_neither_double_nor_end_anything(
+    server: str, tmp_path: Path
+) -> None:
+    result = run(server, tmp_path / "t.zst", selector='job="replicas"')
+
+    assert result.exit_code == 0, result.output
+    changes = [event for event in load_trace(tmp_path / "t.zst").events if not isinstance(event, Template)]
+    assert [(type(event), event.t) for event in changes] == [(Set, 0), (Tasks, 60)]
+
+
+@pytest.mark.slow
+def test_a_scrape_that_replaced_labels_is_read_by_the_exported_ones(server: str, tmp_path: Path) -> None:
+    result = run(server, tmp_path / "t.zst", selector='job="own"')
+
+    assert result.exit_code == 0, result.output
+    created, template, _ = load_trace(tmp_path / "t.zst").events
+    assert isinstance(created, Set)
+    assert isinstance(template, Template)
+    assert created.object["metadata"] == {"name": "web", "namespace": "shop"}
+    (container,) = template.template["spec"]["containers"]
+    assert (template.namespace, container["name"]) == ("shop", "main")
+    assert container["resources"] == {"requests": {"cpu": "2000m"}}
+    assert "without honor_labels; exported_container, exported_namespace, exported_pod" in result.output
+
+
+@pytest.mark.slow
+def test_what_follows_the_last_sample_is_unknown_and_nothing_is_deleted(server: str, tmp_path: Path) -> None:
+    result = run(server, tmp_path / "t.zst", hours=2, selector='job="replicas"')
+
+    assert result.exit_code == 0, result.output
+    trace = load_trace(tmp_path / "t.zst")
+    assert trace.seconds < HOUR + 360
+    assert not [event for event in trace.events if isinstance(event, Delete)]
+    assert "note: Prometheus has no samples after 2026-03-02T09:0" in result.output
+
+
+@pytest.mark.slow
+def test_series_of_several_clusters_are_not_mixed(server: str, tmp_path: Path) -> None:
+    mixed = run(server, tmp_path / "t.zst", selector='job="global"')
+    prod = run(server, tmp_path / "t.zst", selector='cluster="prod"')
+
+    assert (mixed.exit_code, prod.exit_code) == (1, 0)
+    assert "series of the clusters prod, test; choose one with --selector 'cluster=\"prod\"'" in mixed.output
 
 
 @pytest.mark.slow

@@ -15,19 +15,10 @@ import msgspec
 
 from dovetail import __version__
 from dovetail.errors import DovetailError
-from dovetail.record.importers.workload_series import Sample, Series, build_events
+from dovetail.record.importers.metrics import METRICS, Metric, SeriesMerger
+from dovetail.record.importers.workload_series import build_events
 from dovetail.trace.model import Event, Header
 
-QUERIES: Final[Mapping[str, str]] = {
-    "deployments": "kube_deployment_spec_replicas",
-    "statefulsets": "kube_statefulset_replicas",
-    "requests": "kube_pod_container_resource_requests",
-    "owners": "kube_pod_owner",
-    "replicasets": "kube_replicaset_owner",
-    "starts": "kube_pod_start_time",
-    "ends": "kube_pod_completion_time",
-}
-"""Metrics that are read, by use."""
 _MAX_POINTS: Final = 10_000
 """Points per series and request; Prometheus rejects more than 11,000."""
 _TIMEOUT: Final = 120.0
@@ -68,42 +59,61 @@ class PrometheusImport(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self) -> tuple[Header, Iterator[Event]]:
         """Read all series; raise ``DovetailError`` if there are none or the server fails."""
-        read = asyncio.run(self._read_all())
+        mergers = asyncio.run(self._read_all())
+        read = {use: merger.merge() for use, merger in mergers.items()}
         if not read["deployments"] and not read["statefulsets"] and not read["starts"]:
             raise DovetailError(
                 f"{self.url} has no series of kube-state-metrics between {self.start:%Y-%m-%dT%H:%MZ} and "
                 f"{self.end:%Y-%m-%dT%H:%MZ}; check the range and --selector"
             )
-        missing = [QUERIES[use] for use, series in read.items() if not series]
-        absent = tuple(f"Prometheus has no series of {name}" for name in missing)
+        clusters = sorted(set[str]().union(*(merger.clusters for merger in mergers.values())))
+        if len(clusters) > 1:
+            raise DovetailError(
+                f"{self.url} has series of the clusters {', '.join(clusters)}; choose one with "
+                f"--selector 'cluster=\"{clusters[0]}\"'"
+            )
+        last = max(series.samples[-1].at for merged in read.values() for series in merged)
         header = Header(
             written_by=f"dovetail trace import prometheus {__version__}",
             start=self.start,
-            assumptions=(*ASSUMPTIONS, f"times have a resolution of {self.step} s", *absent),
+            assumptions=(*ASSUMPTIONS, *self._describe(mergers, last)),
         )
-        events = build_events(read, start=self.start.timestamp(), end=self.end.timestamp(), step=self.step)
+        # Without samples of anything, nothing is known: objects that end with the last one were not deleted.
+        end = min(self.end.timestamp(), last)
+        events = build_events(read, start=self.start.timestamp(), end=end, step=self.step)
         return header, events
 
-    async def _read_all(self) -> dict[str, list[Series]]:
+    def _describe(self, mergers: Mapping[str, SeriesMerger], last: float) -> Iterator[str]:
+        """Yield what the series do not have, as sentences."""
+        yield f"times have a resolution of {self.step} s"
+        replaced = sorted(set[str]().union(*(merger.replaced for merger in mergers.values())))
+        if replaced:
+            labels = ", ".join(f"exported_{name}" for name in replaced)
+            yield f"Prometheus scrapes kube-state-metrics without honor_labels; {labels} were read instead"
+        if self.end.timestamp() - last >= 2 * self.step:
+            yield f"Prometheus has no samples after {datetime.fromtimestamp(last, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        for use, merger in mergers.items():
+            if merger.is_empty:
+                yield f"Prometheus has no series of {METRICS[use].name}"
+
+    async def _read_all(self) -> dict[str, SeriesMerger]:
         if urlsplit(self.url).scheme not in ("http", "https"):
             raise DovetailError(f"{self.url} is not the URL of a Prometheus, such as http://127.0.0.1:9090")
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
         async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
-            return {use: await self._read(session, metric) for use, metric in QUERIES.items()}
+            return {use: await self._read(session, metric) for use, metric in METRICS.items()}
 
-    async def _read(self, session: aiohttp.ClientSession, metric: str) -> list[Series]:
+    async def _read(self, session: aiohttp.ClientSession, metric: Metric) -> SeriesMerger:
         """Read a metric over the whole range, in parts that Prometheus accepts."""
-        series: dict[tuple[tuple[str, str], ...], Series] = {}
+        merger = SeriesMerger(metric)
         begin, end = self.start.timestamp(), self.end.timestamp()
         while begin <= end:
             until = min(end, begin + self.step * _MAX_POINTS)
-            for result in await self._query(session, metric, begin, until):
-                key = tuple(sorted(result.metric.items()))
-                known = series.setdefault(key, Series(result.metric, []))
-                known.samples.extend(Sample(at, float(value)) for at, value in result.values)
+            for result in await self._query(session, metric.name, begin, until):
+                merger.add(result.metric, result.values)
             begin = until + self.step
-        return list(series.values())
+        return merger
 
     async def _query(
         self, session: aiohttp.ClientSession, metric: str, begin: float, until: float

@@ -2,31 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
+from dovetail.record.importers.metrics import Series
 from dovetail.trace.model import Delete, End, Event, Scale, Set, Tasks, Template
 
 _FROM_WORKLOADS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "Node")
 _NO_REQUESTS: Final[dict[str, dict[str, str]]] = {}
+_RANK: Final[Mapping[type, int]] = {Delete: 0, Set: 1, Template: 2}
+"""Order of events of one time: an object can be replaced by another one of its name."""
 
 Key = tuple[str, str]
 """Namespace and name."""
-
-
-class Sample(NamedTuple):
-    """A value at a time, in seconds since 1970."""
-
-    at: float
-    value: float
-
-
-class Series(NamedTuple):
-    """Samples of one set of labels, in order of time."""
-
-    labels: Mapping[str, str]
-    samples: list[Sample]
 
 
 def build_events(
@@ -39,7 +28,7 @@ def build_events(
         *_workload_events("StatefulSet", "statefulset", metrics["statefulsets"], pods, (start, end, step)),
         *_task_events(metrics, pods, (start, end, step)),
     ]
-    events.sort(key=lambda event: (event.t, not isinstance(event, Set | Template)))
+    events.sort(key=lambda event: (event.t, _RANK.get(type(event), len(_RANK))))
     yield from events
     yield End(t=round(end - start, 3))
 
@@ -53,10 +42,10 @@ class _Pods:
         for series in metrics["requests"]:
             labels = series.labels
             container = self.requests.setdefault(_key(labels, "pod"), {}).setdefault(
-                labels.get("container", "main"), {}
+                labels.get("container") or "main", {}
             )
             name = labels.get("resource", "").replace("nvidia_com_gpu", "nvidia.com/gpu")
-            if series.samples and name:
+            if name:
                 container[name] = _quantity(name, series.samples[0].value)
         self._deployments = {
             _key(series.labels, "replicaset"): series.labels.get("owner_name", "")
@@ -66,7 +55,7 @@ class _Pods:
         self.owners: dict[Key, tuple[str, str]] = {}
         """Pod → kind and name of what it belongs to."""
         self._first: dict[tuple[str, str, str], Key] = {}
-        for series in sorted(metrics["owners"], key=lambda each: each.samples[0].at if each.samples else 0.0):
+        for series in sorted(metrics["owners"], key=lambda each: each.samples[0].at):
             labels = series.labels
             pod = _key(labels, "pod")
             kind, name = labels.get("owner_kind", ""), labels.get("owner_name", "")
@@ -88,8 +77,6 @@ def _workload_events(
     start, end, step = times
     for workload in series:
         samples = workload.samples
-        if not samples:
-            continue
         namespace, name = key = _key(workload.labels, label)
         current = int(samples[0].value)
         spec = _pod_spec(pods.requests_of(kind, key))
@@ -121,17 +108,19 @@ def _task_events(
 ) -> Iterator[Event]:
     start, end, step = times
     ends = {
-        _key(series.labels, "pod"): series.samples[-1].value for series in metrics["ends"] if series.samples
+        (*_key(series.labels, "pod"), series.labels.get("uid", "")): series.samples[-1].value
+        for series in metrics["ends"]
     }
     templates: dict[str, Template] = {}
     tasks: list[Tasks] = []
     for series in metrics["starts"]:
         pod = _key(series.labels, "pod")
         kind, owner = pods.owners.get(pod, ("", ""))
-        if kind in _FROM_WORKLOADS or not series.samples:
+        if kind in _FROM_WORKLOADS:
             continue
         began, seen = series.samples[0].value, series.samples[-1].at
-        finished = ends.get(pod, seen if end - seen >= 2 * step else None)
+        uid = series.labels.get("uid", "")
+        finished = ends.get((*pod, uid), seen if end - seen >= 2 * step else None)
         if began < start - step and finished is not None and finished < start:
             continue
         template = _template(pod[0], kind, owner, pods.requests.get(pod, _NO_REQUESTS))
@@ -176,4 +165,4 @@ def _offset(at: float, start: float) -> float:
 
 
 def _key(labels: Mapping[str, str], name: str) -> Key:
-    return labels.get("namespace", "default"), labels.get(name, "")
+    return labels.get("namespace") or "default", labels.get(name, "")
