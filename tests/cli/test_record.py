@@ -118,3 +118,15 @@ def test_a_cluster_that_does_not_answer_is_an_error_and_leaves_no_trace(tmp_path
     assert result.exit_code == 1
     assert result.output.startswith("error: ")
     assert not (tmp_path / "t.zst").exists()
+
+
+@pytest.mark.parametrize("option", ["--for", "--rotate-every"])
+def test_a_recorder_takes_days_and_names_the_longest_time(tmp_path: Path, option: str) -> None:
+    missing = ["--kubeconfig", str(tmp_path / "missing")]
+
+    days = CliRunner().invoke(cli, ["record", *missing, option, "7d"])
+    centuries = CliRunner().invoke(cli, ["record", *missing, option, "99999d"])
+
+    assert (days.exit_code, centuries.exit_code) == (1, 1)
+    assert "not a duration" not in days.output
+    assert "'99999d' is not a duration up to 3,650 days; examples: 90m, 48h, 7d." in centuries.output

@@ -1,13 +1,18 @@
 """Anonymised objects: no name of the user is left, and what matched still matches."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from dovetail.errors import DovetailError
+from dovetail.host.randomness import SystemRandomSource
 from dovetail.model.labels import NORMALIZED_LABELS, WELL_KNOWN
 from dovetail.ports import api_resources as kinds
-from dovetail.record.anonymise import KeyedNames
+from dovetail.record.anonymise import KeyedNames, open_names
 from dovetail.record.demand import Demand
+from dovetail.trace.model import Header
 from tests.record.objects import START, pod
 
 
@@ -103,3 +108,57 @@ def test_keys_that_kubernetes_and_aws_define_stay_and_domains_that_end_like_thei
         assert names.label_key(key) == key
     for key in ("acme-array.io/team", "mykubernetes.io/team"):
         assert names.label_key(key) != key
+
+
+class Source:
+    """A recorded trace, and what a recorder finds that is to continue it."""
+
+    def __init__(self, folder: Path, *, anonymise: bool) -> None:
+        self.path = folder / "t.zst"
+        self.key = folder / "t.zst.key"
+        names = open_names(self.path, None, anonymise=anonymise, random=SystemRandomSource())
+        self.fingerprint = "" if names is None else names.fingerprint
+
+    def open(self, *, anonymise: bool) -> KeyedNames | None:
+        header = Header(written_by="dovetail record 0.1.0", start=START, anonymised=self.fingerprint)
+        return open_names(self.path, header, anonymise=anonymise, random=SystemRandomSource())
+
+
+def test_an_anonymised_trace_is_continued_with_its_key_only(tmp_path: Path) -> None:
+    source = Source(tmp_path, anonymise=True)
+
+    continued = source.open(anonymise=True)
+
+    assert continued is not None
+    assert continued.fingerprint == source.fingerprint
+    assert source.key.stat().st_mode & 0o777 == 0o600
+    assert source.key.read_text().strip() not in source.fingerprint
+
+
+def test_real_names_never_get_into_an_anonymised_trace_whose_key_was_left_behind(tmp_path: Path) -> None:
+    source = Source(tmp_path, anonymise=True)
+    source.key.unlink()
+
+    with pytest.raises(DovetailError, match=r"t\.zst was recorded with --anonymise; add it, or name another"):
+        source.open(anonymise=False)
+    with pytest.raises(DovetailError, match=r"its key, .*t\.zst\.key, is missing; copy the key there"):
+        source.open(anonymise=True)
+
+    assert not source.key.exists()
+
+
+def test_a_trace_with_real_names_is_not_continued_with_others(tmp_path: Path) -> None:
+    source = Source(tmp_path, anonymise=False)
+
+    with pytest.raises(DovetailError, match=r"t\.zst was recorded without --anonymise; leave it out"):
+        source.open(anonymise=True)
+
+    assert source.open(anonymise=False) is None
+
+
+def test_an_anonymised_trace_is_not_continued_with_another_key(tmp_path: Path) -> None:
+    source = Source(tmp_path, anonymise=True)
+    source.key.write_text("k" * 40 + "\n")
+
+    with pytest.raises(DovetailError, match=r"t\.zst\.key is not the key that .*t\.zst was recorded with"):
+        source.open(anonymise=True)

@@ -4,14 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
 from dovetail.core.nodeclass.hash import compute_nodeclass_hash
 from dovetail.model.labels import EC2_NODE_CLASS_HASH
 from dovetail.ports import api_resources as kinds
+from dovetail.ports.api_resources import Resource
 from dovetail.record.anonymise import KeyedNames
 from dovetail.record.demand import Demand
+from dovetail.record.fields import TEMPLATE_HASH
 from dovetail.record.resumption import read_resumption
 from dovetail.trace.model import Delete, Finish, Gap, Header, Initial, Scale, Set, Tasks, Template
 from dovetail.trace.writer import TraceWriter
@@ -52,6 +55,74 @@ def test_a_changed_template_is_recorded_with_its_scale() -> None:
     assert event.object["spec"]["replicas"] == 5
     (container,) = event.object["spec"]["template"]["spec"]["containers"]
     assert container == {"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
+
+
+def template_hash(obj: dict[str, Any]) -> str:
+    return str(obj["spec"]["template"]["metadata"]["annotations"][TEMPLATE_HASH])
+
+
+@pytest.mark.parametrize("kind", [kinds.DEPLOYMENTS, kinds.STATEFUL_SETS, kinds.DAEMON_SETS])
+def test_a_roll_out_of_another_image_is_recorded_and_so_is_its_rollback(kind: Resource) -> None:
+    recording = Recording((kind, deployment())).begin()
+    (before,) = [event.object for event in recording.initial if isinstance(event, Initial)]
+    changed = deployment()
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/secret-project:2"
+
+    recording.demand.apply(kind, changed)
+    recording.demand.apply(kind, deployment())
+
+    updated, restored = [event.object for event in recording.events if isinstance(event, Set)]
+    assert template_hash(updated) != template_hash(before)
+    assert template_hash(restored) == template_hash(before)
+    assert b"secret-project" not in msgspec.json.encode(recording.all)
+
+
+def test_a_restart_is_recorded_as_another_template() -> None:
+    recording = Recording((kinds.DEPLOYMENTS, deployment())).begin()
+    restarted = deployment()
+    restarted["spec"]["template"]["metadata"]["annotations"] = {
+        "kubectl.kubernetes.io/restartedAt": "2026-03-02T08:00:00Z"
+    }
+
+    recording.demand.apply(kinds.DEPLOYMENTS, restarted)
+
+    (event,) = recording.events
+    assert isinstance(event, Set)
+    assert list(event.object["spec"]["template"]["metadata"]["annotations"]) == [TEMPLATE_HASH]
+
+
+def test_a_label_of_a_deployment_leaves_the_hash_of_its_template() -> None:
+    recording = Recording((kinds.DEPLOYMENTS, deployment())).begin()
+    (before,) = [event.object for event in recording.initial if isinstance(event, Initial)]
+    labelled = deployment()
+    labelled["metadata"]["labels"] = {"team": "shop"}
+
+    recording.demand.apply(kinds.DEPLOYMENTS, labelled)
+
+    (after,) = [event.object for event in recording.events if isinstance(event, Set)]
+    assert template_hash(after) == template_hash(before)
+
+
+def test_a_replica_set_has_the_template_of_its_deployment() -> None:
+    replica_set = deployment("web-7d9f8")
+    replica_set["spec"]["template"]["metadata"]["labels"] = {"app": "web", "pod-template-hash": "7d9f8"}
+
+    recording = Recording((kinds.DEPLOYMENTS, deployment()), (kinds.REPLICA_SETS, replica_set)).begin()
+
+    first, second = [event.object for event in recording.initial if isinstance(event, Initial)]
+    assert template_hash(first) == template_hash(second)
+
+
+def test_the_hash_of_a_template_is_keyed_where_names_are_replaced() -> None:
+    hashes = set()
+    for rename in (lambda obj: obj, KeyedNames(b"a" * 40).rename, KeyedNames(b"b" * 40).rename):
+        events: list[Any] = []
+        demand = Demand(events.append, now=lambda: START, rename=rename)
+        demand.apply(kinds.DEPLOYMENTS, deployment())
+        demand.begin(START)
+        hashes.add(template_hash(events[0].object))
+
+    assert len(hashes) == 3
 
 
 def test_only_fields_that_scheduling_reads_are_kept() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from dovetail.errors import DovetailError, InvalidInputError
-from dovetail.record.anonymise import require_same_names
 from dovetail.record.output import Rotation, TraceOutput
 from dovetail.trace.model import End, Gap, Header
 from dovetail.trace.reader import load_trace
+from dovetail.trace.writer import TraceWriter
 from tests.record.objects import START
 
 
@@ -74,14 +74,34 @@ def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path) -> None:
     output.close()
 
 
-@pytest.mark.parametrize("anonymise", [True, False])
-def test_a_trace_with_names_is_not_continued_without_them_or_the_reverse(
-    tmp_path: Path, anonymise: bool
-) -> None:
-    path = tmp_path / "t.zst"
-    path.write_bytes(b"recorded")
-    if not anonymise:
-        (tmp_path / "t.zst.key").write_text("key")
+def test_a_trace_that_no_recorder_wrote_is_neither_continued_nor_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    with TraceWriter(path, Header(written_by="dovetail trace import csv 0.1.0", start=START)) as writer:
+        writer.write(End(t=60))
+    before = path.read_bytes()
+    output = TraceOutput(path, Rotation())
 
-    with pytest.raises(DovetailError, match=r"t\.zst was recorded with(out)? --anonymise; name another file"):
-        require_same_names(path, anonymise=anonymise)
+    with pytest.raises(
+        DovetailError, match=r"was written by 'dovetail trace import csv 0\.1\.0' and cannot be continued"
+    ):
+        output.read_header()
+
+    output.close()
+    assert path.read_bytes() == before
+
+
+def test_a_trace_of_an_earlier_format_is_kept_under_the_name_of_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    header = Header(written_by="dovetail record 0.1.0", start=START, version=1)
+    with TraceWriter(path, header) as writer:
+        writer.write(End(t=60))
+    output = TraceOutput(path, Rotation())
+
+    continued = output.read_header()
+
+    assert continued is None
+    output.close()
+    (kept,) = tmp_path.iterdir()
+    assert kept == output.kept
+    assert kept.name == "t-20260302T080000Z.jsonl.zst"
+    assert load_trace(kept).header == header

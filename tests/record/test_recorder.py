@@ -1,19 +1,22 @@
 """A recorder that loses its API server records a gap and what changed meanwhile."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from dovetail.errors import DovetailError
 from dovetail.ports.api_resources import DEPLOYMENTS, NAMESPACES
 from dovetail.record.output import Rotation, TraceOutput
 from dovetail.record.recorder import Recorder
 from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.trace.model import Delete, Gap, Scale
 from dovetail.trace.reader import load_trace
 from tests.kube.api_server import served, until
 from tests.record.objects import deployment
+from tests.simulator.rest.rest_server import NOON
 from tests.support.telemetry import RecordedLog
 
 
@@ -80,3 +83,25 @@ def test_a_recorder_that_is_stopped_in_an_outage_writes_the_gap_first(tmp_path: 
     (gap,) = [event for event in trace.events if isinstance(event, Gap)]
     assert gap.seconds == pytest.approx(7, abs=2)
     assert trace.notes == ()
+
+
+def test_the_trace_of_another_cluster_is_not_continued(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+
+    async def record(created: datetime) -> None:
+        async with served(ApiServer(now=lambda: created)) as server:
+            recorder = Recorder(server.access, TraceOutput(path, Rotation()), log=RecordedLog())
+            try:
+                await recorder.start()
+            finally:
+                await recorder.close()
+
+    asyncio.run(record(NOON))
+    asyncio.run(record(NOON))
+    before = path.read_bytes()
+
+    with pytest.raises(DovetailError, match=r"t\.jsonl\.zst is the trace of another cluster: its namespace"):
+        asyncio.run(record(NOON - timedelta(days=1)))
+
+    assert path.read_bytes() == before
+    assert len([event for event in written(path) if isinstance(event, Gap)]) == 1

@@ -112,6 +112,22 @@ def test_a_recorded_deployment_is_scaled_in_the_replay(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_roll_out_of_another_image_replaces_every_pod_in_the_replay(tmp_path: Path) -> None:
+    recorded = Recorded()
+    web = recorded.find(kinds.DEPLOYMENTS, "web")
+    spec = web["spec"]["template"]["spec"]
+    containers = [{**container, "image": "web:2"} for container in spec["containers"]]
+    template = {**web["spec"]["template"], "spec": {**spec, "containers": containers}}
+    recorded.change(600, kinds.DEPLOYMENTS, {**web, "spec": {**web["spec"], "template": template}})
+
+    replayed = replay_trace(recorded.save(tmp_path / "t.zst"), options())
+
+    # The nodes of the surge are consolidated afterwards.
+    assert replayed.waiting.pods - replayed.evictions == 6
+    assert (replayed.pending, replayed.notes) == (0, ())
+
+
+@pytest.mark.slow
 def test_a_change_of_labels_alone_does_not_roll_out_a_recorded_deployment(tmp_path: Path) -> None:
     recorded = Recorded()
     web = recorded.find(kinds.DEPLOYMENTS, "web")

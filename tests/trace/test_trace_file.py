@@ -53,7 +53,7 @@ def write(path: Path, *events: Event) -> Path:
 
 def lines(path: Path, *text: str) -> Path:
     """Write a trace as plain text, with the right header."""
-    header = '{"format":"dovetail-trace","version":1,"writtenBy":"test","start":"2026-01-31T09:00:00Z"}'
+    header = '{"format":"dovetail-trace","version":2,"writtenBy":"test","start":"2026-01-31T09:00:00Z"}'
     path.write_text("\n".join((header, *text)) + "\n")
     return path
 
@@ -173,10 +173,28 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_future_format_version_says_to_upgrade(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text('{"format":"dovetail-trace","version":2}\n')
+    (tmp_path / "t").write_text('{"format":"dovetail-trace","version":3}\n')
     assert errors_in(tmp_path / "t") == [
-        "T:1 format version 2 is unknown; this release reads versions up to 1; upgrade dovetail"
+        "T:1 format version 3 is unknown; this release reads versions up to 2; upgrade dovetail"
     ]
+
+
+@pytest.mark.parametrize(
+    "line", ['{"event":"end","t":1e300}', '{"event":"tasks","t":1,"template":"a","seconds":9223372036854}']
+)
+def test_a_time_of_more_than_ten_years_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
+    (error,) = errors_in(lines(tmp_path / "t", line, '{"event":"end","t":2}'))
+
+    assert error.startswith("T:2 ")
+    assert error.endswith(": is longer than ten years; the unit is seconds")
+
+
+def test_a_start_beyond_the_calendar_is_an_error(tmp_path: Path) -> None:
+    lines(tmp_path / "t", '{"event":"end","t":2}')
+    text = (tmp_path / "t").read_text()
+    (tmp_path / "t").write_text(text.replace("2026-01-31", "9999-12-31"))
+
+    assert errors_in(tmp_path / "t") == ["T:1 start: the year is not between 1970 and 2999"]
 
 
 def test_a_damaged_frame_is_an_error_with_the_line_before_it(tmp_path: Path) -> None:

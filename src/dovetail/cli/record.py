@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,12 @@ from dovetail.host.clock import SystemClock
 from dovetail.host.log_writer import LineLog
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
-from dovetail.record.anonymise import KeyedNames, load_key, require_same_names
+from dovetail.record.anonymise import KeyedNames, open_names
 from dovetail.record.output import Rotation, TraceOutput
 from dovetail.record.recorder import Recorder
+from dovetail.trace.model import MAX_SECONDS
+
+_LONGEST = timedelta(seconds=MAX_SECONDS)
 
 
 @click.command(
@@ -35,9 +38,11 @@ from dovetail.record.recorder import Recorder
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("trace.jsonl.zst"),
     show_default=True,
-    help="The trace. An existing one is continued, with a gap.",
+    help="The trace. An existing one of the same cluster is continued, with a gap.",
 )
-@click.option("--for", "duration", type=Duration(), metavar="TIME", help="Stop after 30m, 8h, 24h.")
+@click.option(
+    "--for", "duration", type=Duration(longest=_LONGEST), metavar="TIME", help="Stop after 30m, 24h, 7d."
+)
 @click.option("--anonymise", is_flag=True, help="Replace names, namespaces and label values.")
 @click.option(
     "--rotate-size",
@@ -49,7 +54,7 @@ from dovetail.record.recorder import Recorder
 )
 @click.option(
     "--rotate-every",
-    type=Duration(),
+    type=Duration(longest=_LONGEST),
     default="24h",
     show_default=True,
     metavar="TIME",
@@ -84,11 +89,12 @@ def record(
     """
     access = load_rest_config(kubeconfig, environ=os.environ, clock=SystemClock(), context=context)
     rotation = Rotation(size=rotate_size << 20, every=rotate_every, keep=keep)
-    require_same_names(output, anonymise=anonymise)
-    trace = TraceOutput(output, rotation)
-    names = KeyedNames(load_key(output, SystemRandomSource())) if anonymise else None
     log = LineLog(partial(click.echo, err=True), clock=SystemClock(), level="info", form=log_format)
-    asyncio.run(_record(access, trace, names, log, duration))
+    with closing(TraceOutput(output, rotation)) as trace:
+        names = open_names(output, trace.read_header(), anonymise=anonymise, random=SystemRandomSource())
+        if trace.kept is not None:
+            write_note(f"note: {output} has the format of an earlier release; it is kept as {trace.kept}")
+        asyncio.run(_record(access, trace, names, log, duration))
     write_note(f"{pluralize(trace.events, 'event')} in {output}, {format_size(trace.size)}")
 
 

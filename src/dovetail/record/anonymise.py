@@ -16,12 +16,13 @@ from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.ports.randomness import RandomSource
 from dovetail.record.fields import Object
+from dovetail.trace.model import Header
 
 _KEY_LENGTH: Final = 40
 """Characters out of 27: 190 bits."""
 _WORD_LENGTH: Final = 7
 """35 bits: two of 20,000 words meet with a probability below 1 %."""
-
+_FINGERPRINT_LENGTH: Final = 16
 
 _NODE_KEYS: Final = (label_keys.HOSTNAME, "metadata.name")
 """Keys in requirements on nodes whose values are names of nodes; the second one of DaemonSets' pods."""
@@ -41,6 +42,11 @@ class KeyedNames(Names):
     def __init__(self, key: bytes) -> None:
         super().__init__()
         self._key = key
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the key, from which neither the key nor a name can be found."""
+        return hmac.digest(self._key, b"fingerprint", hashlib.sha256).hex()[:_FINGERPRINT_LENGTH]
 
     def rename(self, obj: Object) -> Object:
         """Return a stripped object under other names."""
@@ -83,22 +89,38 @@ class KeyedNames(Names):
         return b32encode(digest).decode()[:_WORD_LENGTH].lower()
 
 
-def require_same_names(trace: Path, *, anonymise: bool) -> None:
-    """Raise an error if a trace that exists was recorded with other names."""
-    if trace.exists() and trace.stat().st_size and _get_key_path(trace).exists() != anonymise:
-        was = "without" if anonymise else "with"
+def open_names(
+    trace: Path, header: Header | None, *, anonymise: bool, random: RandomSource
+) -> KeyedNames | None:
+    """Return the names for a trace; None: the real ones.
+
+    ``header`` is that of a trace to continue: names must be replaced as they were. Only a new trace
+    can get a new key. Raises ``DovetailError``.
+    """
+    path = trace.with_name(f"{trace.name}.key")
+    if header is None:
+        return KeyedNames(_load_key(path, random)) if anonymise else None
+    if not anonymise and header.anonymised:
+        raise DovetailError(f"{trace} was recorded with --anonymise; add it, or name another file")
+    if anonymise and not header.anonymised:
+        raise DovetailError(f"{trace} was recorded without --anonymise; leave it out, or name another file")
+    if not anonymise:
+        return None
+    if not path.exists():
         raise DovetailError(
-            f"{trace} was recorded {was} --anonymise; name another file, or do the same again"
+            f"{trace} was recorded with --anonymise and its key, {path}, is missing; "
+            "copy the key there, or name another file"
         )
+    names = KeyedNames(_load_key(path, random))
+    if names.fingerprint != header.anonymised:
+        raise DovetailError(
+            f"{path} is not the key that {trace} was recorded with; copy that key there, or name another file"
+        )
+    return names
 
 
-def _get_key_path(trace: Path) -> Path:
-    return trace.with_name(f"{trace.name}.key")
-
-
-def load_key(trace: Path, random: RandomSource) -> bytes:
-    """Return the key beside a trace; create it if it is missing."""
-    path = _get_key_path(trace)
+def _load_key(path: Path, random: RandomSource) -> bytes:
+    """Return the key in a file; create it if it is missing."""
     try:
         if not path.exists():
             path.touch(mode=0o600)

@@ -7,6 +7,7 @@ what was asked for is written at once; changes that only controllers made are no
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -101,6 +102,18 @@ class Demand:
             region = labels.get("topology.kubernetes.io/region", "")
             counts[region] = counts.get(region, 0) + 1
         return max(sorted(counts), key=lambda region: counts[region], default="")
+
+    def hash_cluster(self) -> str:
+        """Return a hash that only this cluster has; empty if namespaces cannot be listed.
+
+        Simulated clusters have equal UIDs, but not equal times.
+        """
+        encoded = self._objects[kinds.NAMESPACES].get(("", "kube-system"))
+        meta = {} if encoded is None else _decode(encoded)["metadata"]
+        if "uid" not in meta:
+            return ""
+        identity = f"{meta['uid']} {meta.get('creationTimestamp', '')}"
+        return blake2b(identity.encode(), digest_size=8, person=b"cluster").hexdigest()
 
     def count(self, resource: Resource) -> int:
         """Return how many objects of a kind there are."""

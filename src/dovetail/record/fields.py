@@ -7,6 +7,7 @@ because selectors match them; `--anonymise` replaces their values.
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,10 @@ SETTINGS: Final = (
     *(kinds.PERSISTENT_VOLUMES, kinds.PERSISTENT_VOLUME_CLAIMS),
 )
 """Kinds that are recorded whenever they change."""
+ROLLED_OUT: Final = (kinds.DEPLOYMENTS, kinds.STATEFUL_SETS, kinds.DAEMON_SETS)
+"""Workloads whose pods are replaced when their template changes."""
+TEMPLATE_HASH: Final = "dovetail.sh/template-hash"
+"""Annotation of recorded pod templates: hash of the whole template, with all that the trace leaves out."""
 PLACEMENT: Final = (kinds.NODES, kinds.NODE_CLAIMS, kinds.CSI_NODES, kinds.PODS)
 """Kinds of the initial state: later they follow from the replayed autoscaler, except pods."""
 RECORDED: Final = (*SETTINGS, *WORKLOADS, *PLACEMENT)
@@ -58,6 +63,11 @@ _DEFAULTS: Final = {
 _WORKLOAD_DROPPED: Final = ("revisionHistoryLimit", "progressDeadlineSeconds", "paused")
 _CONTROLLER_ANNOTATIONS: Final = re.compile(r"deployment\.kubernetes\.io/.*|karpenter\..*hash.*")
 """Annotations that controllers write: a change of them is no change of what was asked for."""
+_HASH_LABEL: Final = "pod-template-hash"
+_HASHED_KINDS: Final = (*ROLLED_OUT, kinds.REPLICA_SETS)
+"""ReplicaSets included: a Deployment finds its own by their template."""
+_HASH_BYTES: Final = 4
+"""No more than the names of ReplicaSets say about a template: they have a hash of it by Kubernetes."""
 _DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _DYNAMICALLY_PROVISIONED: Final = "pv.kubernetes.io/provisioned-by"
 _VOLUME_SOURCES: Final = ("persistentVolumeClaim", "ephemeral")
@@ -88,7 +98,32 @@ def strip_recorded(resource: Resource, obj: Mapping[str, Any]) -> Object:
     for key in ("spec", "template"):
         if key in result:
             result[key] = _keep_scheduling(result[key])
-    return result
+    return _with_template_hash(result, obj) if resource in _HASHED_KINDS else result
+
+
+def _with_template_hash(stripped: Object, obj: Mapping[str, Any]) -> Object:
+    """Annotate a recorded template with the hash of the original: another image is a roll-out, too."""
+    template = (stripped.get("spec") or {}).get("template")
+    if not isinstance(template, dict):
+        return stripped
+    original = obj["spec"]["template"]
+    meta = original.get("metadata") or {}
+    labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != _HASH_LABEL}
+    whole = [labels, meta.get("annotations") or {}, original.get("spec")]
+    digest = blake2b(_encode(whole), digest_size=_HASH_BYTES, person=b"template")
+    kept = dict(template.get("metadata") or {})
+    # The letter makes it a word: anonymised names replace it by a keyed hash.
+    annotations = {**(kept.get("annotations") or {}), TEMPLATE_HASH: f"h{digest.hexdigest()}"}
+    annotated = {**template, "metadata": {**kept, "annotations": annotations}}
+    return {**stripped, "spec": {**stripped["spec"], "template": annotated}}
+
+
+def drop_template_hash(obj: Object) -> Object:
+    """Return a recorded object without the hash of its template."""
+    template = (obj.get("spec") or {}).get("template")
+    if isinstance(template, dict) and isinstance(meta := template.get("metadata"), dict):
+        (meta.get("annotations") or {}).pop(TEMPLATE_HASH, None)
+    return obj
 
 
 def requested_form(resource: Resource, stripped: Object) -> Object:

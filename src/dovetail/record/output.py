@@ -10,10 +10,13 @@ import msgspec
 
 from dovetail.errors import DovetailError
 from dovetail.record.resumption import Resumption, read_resumption
-from dovetail.trace.model import End, Event, Header
+from dovetail.trace.model import VERSION, End, Event, Header
+from dovetail.trace.reader import read_header
 from dovetail.trace.writer import TraceWriter
 
 SUFFIX: Final = ".jsonl.zst"
+WRITER: Final = "dovetail record"
+"""Begin of ``Header.written_by``, before the release."""
 
 
 class Rotation(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +41,27 @@ class TraceOutput:
         self.header: Header | None = None
         self.events = 0
         """Events written by this process."""
+        self.kept: Path | None = None
+        """New name of a file that could not be continued."""
         self._acquire()
+
+    def read_header(self) -> Header | None:
+        """Return the header of a file to continue; None: a new one begins.
+
+        A file of an earlier format is complete: it is renamed as by a rotation. Raises
+        ``DovetailError`` if no recorder wrote the file.
+        """
+        if not self.path.stat().st_size:
+            return None
+        header = read_header(self.path)
+        if not header.written_by.startswith(f"{WRITER} "):
+            raise DovetailError(
+                f"{self.path} was written by {header.written_by!r} and cannot be continued; name another file"
+            )
+        if header.version < VERSION:
+            self.kept = self._rename(header.start)
+            return None
+        return header
 
     def read_existing(self) -> tuple[Header, Resumption, list[str]] | None:
         """Return the state at the end of an existing file; None: there is none to continue."""
@@ -90,16 +113,7 @@ class TraceOutput:
         if self.header is None:
             return
         self.end(t)
-        stem = self.path.name.removesuffix(SUFFIX)
-        suffix = self.path.name[len(stem) :]
-        done = self.path.with_name(f"{stem}-{self.header.start:%Y%m%dT%H%M%SZ}{suffix}")
-        try:
-            os.replace(self.path, done)
-            self._release()
-            self._acquire()
-            self._delete_old(stem, suffix)
-        except OSError as error:
-            raise self._failed(error) from error
+        self._rename(self.header.start)
 
     def end(self, t: float) -> None:
         """Write the end and close the file."""
@@ -114,7 +128,9 @@ class TraceOutput:
             self._writer = None
 
     def close(self) -> None:
-        """Release the file; one that nothing was written to is deleted."""
+        """Release the file; one that nothing was written to is deleted. Later calls do nothing."""
+        if self._lock is None:
+            return
         if self._writer is not None:
             self._writer.abandon()
         if self.header is None and self.path.is_file() and not self.size:
@@ -133,6 +149,20 @@ class TraceOutput:
         if self._writer is None:
             raise RuntimeError("no file was begun")
         return self._writer
+
+    def _rename(self, start: datetime) -> Path:
+        """Name the file after its start, and open a new one; return the path of the former."""
+        stem = self.path.name.removesuffix(SUFFIX)
+        suffix = self.path.name[len(stem) :]
+        done = self.path.with_name(f"{stem}-{start:%Y%m%dT%H%M%SZ}{suffix}")
+        try:
+            os.replace(self.path, done)
+            self._release()
+            self._acquire()
+            self._delete_old(stem, suffix)
+        except OSError as error:
+            raise self._failed(error) from error
+        return done
 
     def _delete_old(self, stem: str, suffix: str) -> None:
         if not self._rotation.keep:

@@ -27,7 +27,7 @@ from dovetail.record.anonymise import KeyedNames
 from dovetail.record.capacity import FIELDS, CapacityObserver
 from dovetail.record.demand import Demand
 from dovetail.record.fields import OPTIONAL, RECORDED
-from dovetail.record.output import TraceOutput
+from dovetail.record.output import WRITER, TraceOutput
 from dovetail.trace.model import Event, Gap, Header
 
 FLUSH_INTERVAL: Final = timedelta(seconds=3)
@@ -62,6 +62,7 @@ class Recorder:
             user_agent=f"dovetail-record/{__version__}",
         )
         self._kube = HttpKubeClient(self._connection)
+        self._names = names
         self._pending: list[Event] = []
         rename = names.rename if names is not None else lambda obj: obj
         self._capacity = CapacityObserver()
@@ -92,6 +93,7 @@ class Recorder:
             self._begin()
         else:
             header, resumption, notes = existing
+            self._check_cluster(header)
             for note in notes:
                 self._log.info("the trace is incomplete", note=note)
             self._output.resume(header)
@@ -135,15 +137,31 @@ class Recorder:
     def _begin(self) -> None:
         start = self._loop.now()
         header = Header(
-            written_by=f"dovetail record {__version__}",
+            written_by=f"{WRITER} {__version__}",
             start=start,
             region=self._demand.find_region(),
+            cluster_id=self._demand.hash_cluster(),
+            anonymised="" if self._names is None else self._names.fingerprint,
             assumptions=tuple(self._assumptions),
         )
         self._output.begin(header)
         # Directly: the state of a large cluster must not be in memory a second time.
         self._demand.begin(start, self._output.append)
         self._output.write([])
+
+    def _check_cluster(self, header: Header) -> None:
+        """Raise an error if the trace to continue is of another cluster."""
+        present = self._demand.hash_cluster()
+        if not (present and header.cluster_id):
+            self._log.info(
+                "the cluster of the trace is unknown; it is not compared",
+                missing="UID of namespace kube-system, here or in the trace",
+            )
+        elif present != header.cluster_id:
+            raise DovetailError(
+                f"{self._output.path} is the trace of another cluster: its namespace kube-system is "
+                "another one; name another file"
+            )
 
     def _flush(self) -> None:
         events = self._pending.copy()

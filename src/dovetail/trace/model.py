@@ -11,11 +11,19 @@ from typing import Annotated, Any, Final
 import msgspec
 
 FORMAT: Final = "dovetail-trace"
-VERSION: Final = 1
-"""Format version that this release writes, and the newest that it reads."""
+VERSION: Final = 2
+"""Format version that this release writes, and the newest that it reads.
+
+Version 1 had neither ``anonymised`` nor ``clusterId``, nor the hash of whole pod templates.
+"""
 
 Object = dict[str, Any]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+MAX_SECONDS: Final = 10 * 365 * 86_400.0
+"""Ten years: a larger time is a mistake, such as a wrong unit or a value that means "never"."""
+FIRST_YEAR: Final = 1970
+LAST_YEAR: Final = 2999
+"""Of ``Header.start``: times that follow from it must be dates, too."""
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -33,6 +41,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """AWS region; empty: unknown."""
     cluster: str = ""
     """Name of the cluster; empty: unknown or anonymous."""
+    cluster_id: str = ""
+    """Hash of the UID and time of namespace kube-system; a trace of another cluster is not continued."""
+    anonymised: str = ""
+    """Fingerprint of the key that names were replaced with; empty: names are real, or unknown."""
     assumptions: tuple[str, ...] = ()
     """Facts that the source did not have, as sentences."""
 

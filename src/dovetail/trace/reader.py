@@ -13,7 +13,10 @@ from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.trace.frames import DamagedFrameError, FrameReader, is_compressed
 from dovetail.trace.model import (
     EVENT_NAMES,
+    FIRST_YEAR,
     FORMAT,
+    LAST_YEAR,
+    MAX_SECONDS,
     VERSION,
     End,
     Event,
@@ -84,6 +87,10 @@ class TraceReader:
                 "the trace ends with its last event"
             )
 
+    def close(self) -> None:
+        """Close the file before its end."""
+        self._file.close()
+
     def _read_header(self) -> Header:
         line = next(self._lines, b"")
         if not line:
@@ -110,6 +117,8 @@ class TraceReader:
             raise self._fail(1, *reversed(_split(error))) from None
         if header.start.tzinfo is None:
             raise self._fail(1, "the time has no time zone; write 2026-01-31T09:00:00Z", "start")
+        if not FIRST_YEAR <= header.start.year <= LAST_YEAR:
+            raise self._fail(1, f"the year is not between {FIRST_YEAR} and {LAST_YEAR}", "start")
         return header
 
     def _read_lines(self) -> Iterator[bytes]:
@@ -147,6 +156,13 @@ class TraceReader:
         self._errors.append(ValidationError(self._name, self._line, field, message))
         if len(self._errors) >= _MAX_ERRORS:
             raise InvalidInputError(self._errors)
+
+
+def read_header(path: Path) -> Header:
+    """Read the header of a trace only; raise ``InvalidInputError``."""
+    reader = TraceReader(path)
+    reader.close()
+    return reader.header
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,4 +305,6 @@ def _describe(line: bytes, error: Exception) -> tuple[str, str]:
 def _split(error: Exception) -> tuple[str, str]:
     """Return the path and the text of an error of msgspec."""
     text, _, path = str(error).partition(" - at `$")
+    if text.endswith(f"<= {MAX_SECONDS}"):
+        text = "is longer than ten years; the unit is seconds"
     return path.strip("`").lstrip("."), text
