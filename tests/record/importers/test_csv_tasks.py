@@ -101,6 +101,102 @@ def test_only_the_first_hours_are_imported_if_asked_for(tmp_path: Path) -> None:
     assert load_trace(tmp_path / "t.zst").seconds == 3600
 
 
+SIMPLE = [
+    part for field in ("start", "duration", "cpu", "count") for part in ("--column", f"{field}={field}")
+]
+"""Options for files with these columns."""
+
+
+def test_a_window_begins_with_the_tasks_that_run_then_and_counts_the_others(tmp_path: Path) -> None:
+    day = 86_400
+    rows = [(0, 115 * day + 100), (7, 60), (115 * day + 30, 60), (118 * day, 60)]
+    text = "start,duration,cpu,count\n" + "".join(f"{begin},{length},1,1\n" for begin, length in rows)
+
+    result = run(tmp_path, text, *SIMPLE, "--from", "115d", "--for", "48h")
+
+    assert result.exit_code == 0, result.output
+    assert [(t, seconds) for t, _, seconds, _ in tasks_of(tmp_path)] == [(0, 100), (30, 60)]
+    assert "note: 1 row from before the window, whose pods run from its start" in result.output
+    assert "note: left out 2 rows: they are outside the window of time" in result.output
+
+
+def test_a_window_without_tasks_is_an_error_that_says_where_they_are(tmp_path: Path) -> None:
+    text = "start,duration,cpu,count\n0,60,1,1\n864000,60,1,1\n"
+
+    result = run(tmp_path, text, *SIMPLE, "--from", "36d")
+
+    assert result.exit_code == 1
+    assert "no row runs in the window; the last one starts 10.0 days after the first" in result.output
+
+
+def test_times_can_be_dates_and_those_without_a_zone_are_in_utc(tmp_path: Path) -> None:
+    # Rows of the Helios trace of SenseTime have such times.
+    text = "begin,end,cpus\n2020-04-01 00:00:13,2020-04-01 00:30:13,64\n2020-04-01T02:00:43+02:00,None,4\n"
+
+    result = run(tmp_path, text, "--column", "start=begin", "--column", "end=end", "--column", "cpu=cpus")
+
+    assert result.exit_code == 0, result.output
+    assert tasks_of(tmp_path) == [(0, 1, 1800, {"cpu": "64000m"})]
+    assert "left out 1 row: no start or no end" in result.output
+
+
+def test_shares_of_the_largest_host_are_multiplied_and_the_largest_integer_is_no_end(tmp_path: Path) -> None:
+    # Columns of Google's traces: microseconds, and shares of the largest host.
+    never = str(2**63 - 1)
+    text = f"time,end,cpus,mem\n600000000,{never},0.025,0.5\n{never},{never},1,1\n"
+    columns = ("start=time:us", "end=end:us", "cpu=cpus:64", "memory=mem:4GiB")
+
+    result = run(tmp_path, text, *(part for column in columns for part in ("--column", column)))
+
+    assert result.exit_code == 0, result.output
+    assert tasks_of(tmp_path) == [(0, 1, None, {"cpu": "1600m", "memory": "2048Mi"})]
+    assert "note: 1 row without an end, whose pods run until the end of the trace" in result.output
+    assert "note: left out 1 row: they never start" in result.output
+
+
+def test_invalid_rows_are_left_out_and_counted_if_asked_for(tmp_path: Path) -> None:
+    text = "start,duration,cpu,count\n0,60,4,1\n5,60,>24,1\n6,60\n7,60,-1,1\n"
+
+    refused = run(tmp_path, text, *SIMPLE)
+    result = run(tmp_path, text, *SIMPLE, "--skip-invalid")
+
+    assert refused.output.count("\n") == 3
+    assert result.exit_code == 0, result.output
+    assert [t for t, *_ in tasks_of(tmp_path)] == [0]
+    assert "left out 3 rows: invalid, the first " in result.output
+    assert "in.csv:3 cpu: '>24' is not a number" in result.output
+
+
+def test_rows_of_no_pod_are_left_out_and_rows_without_cpu_are_named(tmp_path: Path) -> None:
+    text = "start,duration,cpu,count\n0,60,4,0\n5,60,,2\n"
+
+    result = run(tmp_path, text, *SIMPLE)
+
+    assert result.exit_code == 0, result.output
+    assert tasks_of(tmp_path) == [(0, 2, 60, {"cpu": "0m"})]
+    assert "note: left out 1 row: they are of no pod" in result.output
+    assert "note: 1 row without cpu, whose pods request none" in result.output
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("0,60,1e9,1", "cpu: '1e9' is more than any node has; is the unit right?"),
+        ("0,60,-1,1", "cpu: '-1' is negative"),
+        ("0,60,1,1e9", "count: '1e9' is not a number of pods up to 1,000,000"),
+        ("0,60,1,-1", "count: '-1' is not a number of pods up to 1,000,000"),
+        ("1e300,60,1,1", "has no row with a task that ran (1 row: they never start)"),
+        ("0,60,1,1\n1e9,60,1,1", "the rows start over 11,574.1 days; are the units right?"),
+    ],
+)
+def test_numbers_that_no_cluster_has_are_errors(tmp_path: Path, row: str, message: str) -> None:
+    result = run(tmp_path, f"start,duration,cpu,count\n{row}\n", *SIMPLE)
+
+    assert result.exit_code == 1
+    assert message in result.output
+    assert not (tmp_path / "t.zst").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
@@ -112,11 +208,20 @@ def test_only_the_first_hours_are_imported_if_asked_for(tmp_path: Path) -> None:
             (),
             "in.csv:5 deletion_time: the task ends before it starts; are the units right?",
         ),
-        (OPENB.replace("9965463,", "yesterday,"), (), "in.csv:5 creation_time: 'yesterday' is not a number"),
+        (
+            OPENB.replace("9965463,", "yesterday,"),
+            (),
+            "in.csv:5 creation_time: 'yesterday' is neither a number nor a date",
+        ),
         (
             OPENB,
             ("--column", "cpu=cpu_milli:GB"),
             "'GB' is not a unit of cpu; there are cores, milli, percent",
+        ),
+        (
+            OPENB,
+            ("--column", "cpu=cpu_milli:0"),
+            "--column cpu=cpu_milli:0: the factor must be greater than 0",
         ),
         (OPENB, ("--column", "disk=x"), "'disk' is not one of start, end, duration, cpu, memory"),
         (OPENB, ("--column", "cpu=vcpus"), "in.csv:1 there is no column 'vcpus' for cpu"),

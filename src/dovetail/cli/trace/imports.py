@@ -5,7 +5,7 @@ import io
 import math
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
@@ -22,12 +22,17 @@ from dovetail.record.importers.audit_events import AuditReader
 from dovetail.record.importers.csv_tasks import read_tasks
 from dovetail.record.importers.prometheus import PrometheusImport, to_utc
 from dovetail.record.importers.task_columns import PRESETS, TaskColumns, parse_column
-from dovetail.trace.model import Event, Header
+from dovetail.trace.model import FIRST_YEAR, LAST_YEAR, MAX_SECONDS, Event, Header
 from dovetail.trace.writer import TraceWriter
 
 EXIT_CODES = "Exit codes: 0 written; 1 bad input, or the file cannot be written."
 _START = datetime.fromisoformat("2026-01-05T00:00:00+00:00")
 """A Monday; public traces have no date."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_LAYERS = 3
+"""CloudWatch compresses records, Firehose its files, and a browser or a script what it stores."""
+_LONGEST = timedelta(seconds=MAX_SECONDS)
 
 output_option = click.option(
     "-o",
@@ -53,6 +58,8 @@ class Time(click.ParamType[datetime]):
             time = None
         if time is None or time.tzinfo is None:
             self.fail(f"{value!r} is not a time with a time zone; example: 2026-03-02T08:00:00Z.", param, ctx)
+        if not FIRST_YEAR <= time.year <= LAST_YEAR:
+            self.fail(f"{value!r} is not between {FIRST_YEAR} and {LAST_YEAR}.", param, ctx)
         return time
 
 
@@ -66,20 +73,36 @@ class Time(click.ParamType[datetime]):
     multiple=True,
     metavar="FIELD=COLUMN[:UNIT]",
     help="Fields: start, end or duration, cpu, memory, gpu, count, workload. COLUMN is a name or, from 1, "
-    "a position. Units: s, ms, us, m, h, d; cores, milli, percent; bytes, KiB, MiB, GiB, MB, GB. "
-    "May be repeated.",
+    "a position. Units: s, ms, us, m, h, d; cores, milli, percent; bytes, KiB, MiB, GiB, MB, GB; or a "
+    "factor: cpu=share:64, memory=share:256GiB. Starts and ends can be dates. May be repeated.",
 )
 @click.option("--no-header", is_flag=True, help="The first line is a task.")
-@click.option("--start", type=Time(), default=_START, metavar="TIME", help="Time of the first task.")
-@click.option("--for", "duration", type=Duration(), metavar="TIME", help="Only tasks of the first 6h, 24h.")
+@click.option(
+    "--from",
+    "begin",
+    type=Duration(longest=_LONGEST),
+    metavar="TIME",
+    help="Begin 36h, 115d after the first task; tasks that run then are included.",
+)
+@click.option(
+    "--for",
+    "duration",
+    type=Duration(longest=_LONGEST),
+    metavar="TIME",
+    help="End 24h, 7d after the beginning.",
+)
+@click.option("--start", type=Time(), default=_START, metavar="TIME", help="Date of the beginning.")
+@click.option("--skip-invalid", is_flag=True, help="Leave out invalid rows, and count them.")
 def import_csv(
     file: str,
     output: Path,
     preset: str | None,
     given: tuple[str, ...],
     no_header: bool,
-    start: datetime,
+    begin: timedelta | None,
     duration: timedelta | None,
+    start: datetime,
+    skip_invalid: bool,
 ) -> None:
     """Import a CSV task trace: one row per task, with start, run time and requests.
 
@@ -93,11 +116,15 @@ def import_csv(
             first = text.readline()
             numbers = tuple(str(number) for number in range(1, first.count(",") + 2))
             columns = msgspec.structs.replace(columns, header=numbers)
-            tasks = read_tasks(_chain(first, text), file, columns)
+            tasks = read_tasks(_chain(first, text), file, columns, skip_invalid=skip_invalid)
         else:
-            tasks = read_tasks(text, file, columns)
-    until = duration.total_seconds() if duration else math.inf
-    write_trace(output, tasks.header(start, Path(file).name, columns), tasks.events(until=until))
+            tasks = read_tasks(text, file, columns, skip_invalid=skip_invalid)
+    selected = tasks.select(
+        file,
+        begin=begin.total_seconds() if begin else 0.0,
+        length=duration.total_seconds() if duration else math.inf,
+    )
+    write_trace(output, selected.header(start, Path(file).name, columns), selected.events())
 
 
 @click.command("audit", epilog=EXIT_CODES)
@@ -189,15 +216,16 @@ def _open_text(name: str) -> Iterator[TextIO]:
 
 @contextmanager
 def open_binary(name: str) -> Iterator[BinaryIO]:
-    """Open a file or standard input, decompressing gzip."""
+    """Open a file or standard input, decompressing gzip, also on top of gzip."""
     try:
         stdin = nullcontext(cast(io.BufferedReader, sys.stdin.buffer))
-        with stdin if name == "-" else open(name, "rb") as file:
-            if file.peek(2)[:2] == b"\x1f\x8b":
-                with gzip.open(file) as plain:
-                    yield plain  # type: ignore[misc]
-            else:
-                yield file
+        with stdin if name == "-" else open(name, "rb") as file, ExitStack() as opened:
+            stream: io.BufferedReader | gzip.GzipFile = file
+            for _ in range(_GZIP_LAYERS):
+                if stream.peek(2)[:2] != _GZIP_MAGIC:
+                    break
+                stream = opened.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
+            yield cast(BinaryIO, stream)
     except FileNotFoundError:
         raise InvalidInputError([ValidationError(name, 0, "", "does not exist")]) from None
     except (OSError, EOFError) as error:

@@ -1,6 +1,9 @@
 """Columns of CSV task traces: which is which, in which unit, and presets of public traces."""
 
+import math
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -16,6 +19,9 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     "gpu": {"gpus": 1, "milli": 1e-3, "percent": 1e-2},
 }
 """Factor of each unit to seconds, cores, bytes and GPUs. Times share the units of ``start``."""
+_UNIT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)?([A-Za-z]*)")
+"""A factor, a unit, or both."""
+_ABSENT: Final = ("", "nan", "NaN", "null", "NULL", "None", "none", "N/A", "Unknown", "-", r"\N")
 _UNIT_OF: Final = {"end": "start", "duration": "start"}
 _DEFAULT_UNITS: Final = {"start": "s", "cpu": "cores", "memory": "bytes", "gpu": "gpus"}
 
@@ -52,12 +58,48 @@ def parse_column(text: str) -> tuple[str, Column]:
     name, colon, unit = rest.rpartition(":")
     if not colon:
         name, unit = rest, ""
-    known = UNITS.get(_UNIT_OF.get(field, field), {})
-    if unit and unit not in known:
-        choices = ", ".join(known) or "none: it has no unit"
+    return field, Column(name=name, factor=_parse_unit(text, field, unit))
+
+
+def _parse_unit(text: str, field: str, unit: str) -> float:
+    """Return the factor of ``GiB``, of ``64``, or of ``64GiB`` for a share of 64 GiB."""
+    group = _UNIT_OF.get(field, field)
+    known = UNITS.get(group, {})
+    match = _UNIT.fullmatch(unit)
+    number, name = (match[1], match[2]) if match else ("", unit)
+    if (unit and not known) or (name and name not in known):
+        choices = ", ".join((*known, "numbers such as 64")) if known else "none: it has no unit"
         raise DovetailError(f"--column {text}: {unit!r} is not a unit of {field}; there are {choices}")
-    default = _DEFAULT_UNITS.get(_UNIT_OF.get(field, field), "")
-    return field, Column(name=name, factor=known.get(unit or default, 1.0))
+    factor = float(number or 1) * known.get(name or _DEFAULT_UNITS.get(group, ""), 1.0)
+    if not 0 < factor < math.inf:
+        raise DovetailError(f"--column {text}: the factor must be greater than 0")
+    return factor
+
+
+def parse_value(field: str, text: str, column: Column) -> float | None:
+    """Return a value in seconds, cores, bytes or GPUs; None if it is absent.
+
+    Starts and ends can be dates, in UTC if they have no zone. Raises ``ValueError``.
+    """
+    if text in _ABSENT:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        if field not in ("start", "end"):
+            raise ValueError(f"{text!r} is not a number") from None
+        return _parse_date(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is not a finite number")
+    return value * column.factor
+
+
+def _parse_date(text: str) -> float:
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a number nor a date such as 2020-04-01 00:00:13") from None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 PRESETS: Final[Mapping[str, TaskColumns]] = {
