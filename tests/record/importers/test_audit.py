@@ -1,5 +1,6 @@
 """Audit logs that are wrong or have nothing; real ones are in tests/live/test_audit_import.py."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -86,6 +87,80 @@ def test_exports_of_cloudwatch_are_read(tmp_path: Path, text: str) -> None:
     assert result.exit_code == 0, result.output
     trace = load_trace(tmp_path / "t.zst")
     assert [(type(event).__name__, event.t) for event in trace.events] == [("Set", 0), ("Scale", 40)]
+
+
+def record(*messages: str, type: str = "DATA_MESSAGE") -> str:
+    """Return a record as CloudWatch sends it to a subscription."""
+    events = [{"id": str(number), "message": message} for number, message in enumerate(messages)]
+    return json.dumps({"messageType": type, "logEvents": events})
+
+
+def test_control_messages_and_lines_of_other_logs_in_a_subscription_are_left_out(tmp_path: Path) -> None:
+    control = record("CWL CONTROL MESSAGE: Checking health of destination.", type="CONTROL_MESSAGE")
+    klog = record("I0302 08:00:00.000000 10 controller.go:132] item", '{"level":"info"}', CREATE[:200])
+
+    result = run(tmp_path, control + klog + record(CREATE, SCALE))
+
+    assert result.exit_code == 0, result.output
+    assert "audit.log left out 3 messages of other logs" in result.output
+    trace = load_trace(tmp_path / "t.zst")
+    assert [(type(event).__name__, event.t) for event in trace.events] == [("Set", 0), ("Scale", 40)]
+
+
+def test_a_log_of_other_messages_only_is_an_error(tmp_path: Path) -> None:
+    result = run(tmp_path, record("I0302 08:00:00.000000 10 controller.go:132] item"))
+
+    assert result.exit_code == 1
+    assert "audit.log has no audit events, but 1 message of other logs" in result.output
+
+
+def test_a_message_that_is_a_wrong_audit_event_is_an_error(tmp_path: Path) -> None:
+    result = run(tmp_path, record(CREATE.replace("2026-03-02T", "yesterday "), SCALE))
+
+    assert result.exit_code == 1
+    assert "a message is not an audit event: Invalid RFC3339 encoded datetime" in result.output
+
+
+def test_records_that_firehose_compressed_again_are_read(tmp_path: Path) -> None:
+    records = b"".join(gzip.compress(record(event).encode()) for event in (CREATE, SCALE))
+    (tmp_path / "audit.gz").write_bytes(gzip.compress(records))
+
+    result = CliRunner().invoke(
+        cli, ["trace", "import", "audit", str(tmp_path / "audit.gz"), "-o", str(tmp_path / "t.zst")]
+    )
+
+    assert result.exit_code == 0, result.output
+    assert len(load_trace(tmp_path / "t.zst").events) == 2
+
+
+def test_a_log_of_names_only_is_an_error_that_names_the_levels(tmp_path: Path) -> None:
+    event = {**json.loads(CREATE), "level": "Metadata"}
+    del event["responseObject"]
+
+    result = run(tmp_path, json.dumps(event) + "\n")
+
+    assert result.exit_code == 1
+    assert "no object that can be imported (used: 1 write, 1 of level Metadata; left out: 1" in result.output
+    assert "its policy needs level RequestResponse, or at least Request" in result.output
+    assert not (tmp_path / "t.zst").exists()
+
+
+@pytest.mark.parametrize(("level", "changes"), [("RequestResponse", ["Set", "Set"]), ("Request", ["Set"])])
+def test_roll_outs_are_read_from_whole_objects_and_not_from_requests(
+    tmp_path: Path, level: str, changes: list[str]
+) -> None:
+    # What a controller writes later has the defaults of the API server, which are no roll-out.
+    defaulted = deployment()
+    defaulted["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Always"
+    writes = [json.loads(line("create", deployment())), json.loads(line("update", defaulted, second=1))]
+    if level == "Request":
+        writes = [{**write, "level": level, "requestObject": write.pop("responseObject")} for write in writes]
+
+    result = run(tmp_path, "".join(json.dumps(write) + "\n" for write in writes))
+
+    assert result.exit_code == 0, result.output
+    assert [type(event).__name__ for event in load_trace(tmp_path / "t.zst").events] == changes
+    assert ("roll-outs are seen only if" in result.output) == (level == "Request")
 
 
 def test_a_half_written_last_line_is_left_out_and_named(tmp_path: Path) -> None:

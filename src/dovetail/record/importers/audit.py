@@ -18,7 +18,7 @@ from dovetail.errors import DovetailError
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
 from dovetail.record.demand import Demand
-from dovetail.record.fields import RECORDED, SETTINGS, WORKLOADS, Object
+from dovetail.record.fields import RECORDED, ROLLED_OUT, SETTINGS, WORKLOADS, Object, drop_template_hash
 from dovetail.record.importers.audit_events import AuditEvent
 from dovetail.record.tasks import is_task
 from dovetail.trace.model import End, Event, Header
@@ -40,6 +40,8 @@ class AuditImport:
         self._known: dict[Key, Object] = {}
         self._left_out: Counter[str] = Counter()
         self._levels: Counter[str] = Counter()
+        self._bodies = False
+        """Templates are those of requests: they lack defaults, which would seem to be changes."""
         self._now = datetime.min  # noqa: DTZ901 - replaced by the time of the first write
 
     def add(self, events: Iterable[AuditEvent]) -> None:
@@ -52,6 +54,8 @@ class AuditImport:
             if resource in _USED and reference.subresource in _SUBRESOURCES:
                 self._writes.append(event)
                 self._levels[event.level] += 1
+                if event.level == "Request" and resource in ROLLED_OUT:
+                    self._bodies = True
 
     def play(self) -> tuple[Header, list[Event]]:
         """Return the trace; raise ``DovetailError`` if there is nothing in it."""
@@ -64,7 +68,8 @@ class AuditImport:
         self._writes.sort(key=lambda event: (event.stage_timestamp, event.audit_id))
         events: list[Event] = []
         start = self._now = self._writes[0].stage_timestamp
-        demand = Demand(events.append, now=lambda: self._now)
+        rename = drop_template_hash if self._bodies else _keep
+        demand = Demand(events.append, now=lambda: self._now, rename=rename)
         demand.begin(start)
         for write in self._writes:
             self._now = write.stage_timestamp
@@ -72,6 +77,12 @@ class AuditImport:
                 self._play_write(demand, write)
             except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
                 self._left_out["no API server stores such an object"] += 1
+        if not events:
+            reasons = "; ".join(self._describe_omissions())
+            raise DovetailError(
+                f"the audit log has no object that can be imported ({self._describe_levels()}; {reasons}); "
+                "its policy needs level RequestResponse, or at least Request, for workloads and pods"
+            )
         events.append(End(t=demand.now()))
         header = Header(
             written_by=f"dovetail trace import audit {__version__}",
@@ -81,16 +92,27 @@ class AuditImport:
         return header, events
 
     def _assumptions(self) -> tuple[str, ...]:
-        levels = ", ".join(f"{count:,} of level {level}" for level, count in sorted(self._levels.items()))
         return (
-            f"used: {pluralize(sum(self._levels.values()), 'write')}, {levels}",
+            self._describe_levels(),
             "objects that were not written while the log was kept are not in the trace; its first events "
             "are the first writes of each",
             *(
-                f"left out: {pluralize(count, 'write')}, {reason}"
-                for reason, count in sorted(self._left_out.items())
+                ("at level Request, roll-outs are seen only if they change what scheduling reads",)
+                if self._bodies
+                else ()
             ),
+            *self._describe_omissions(),
         )
+
+    def _describe_levels(self) -> str:
+        levels = ", ".join(f"{count:,} of level {level}" for level, count in sorted(self._levels.items()))
+        return f"used: {pluralize(sum(self._levels.values()), 'write')}, {levels}"
+
+    def _describe_omissions(self) -> list[str]:
+        return [
+            f"left out: {pluralize(count, 'write')}, {reason}"
+            for reason, count in sorted(self._left_out.items())
+        ]
 
     def _play_write(self, demand: Demand, write: AuditEvent) -> None:
         reference = write.object_ref
@@ -173,6 +195,10 @@ class AuditImport:
         known = self._known.pop(key, None)
         if known is not None:
             demand.delete(key[0], known)
+
+
+def _keep(obj: Object) -> Object:
+    return obj
 
 
 def _decode(raw: msgspec.Raw) -> Any:

@@ -13,12 +13,15 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from dovetail.codec.text.json_reader import JSON_ERRORS
+from dovetail.codec.text.suggestions import pluralize
 from dovetail.errors import InvalidInputError, ValidationError
 
 _MAX_ERRORS: Final = 20
 _FAILED: Final = 300
 _LISTS: Final = ("events", "logEvents", "results")
 """Keys of CloudWatch's documents that have messages."""
+_DATA: Final = "DATA_MESSAGE"
+"""Type of CloudWatch's records that have log events; others check that a subscription works."""
 _MESSAGE: Final = "@message"
 """Field of Logs Insights that has the message."""
 
@@ -72,7 +75,19 @@ class AuditReader:
 
     def __init__(self) -> None:
         self._errors: list[ValidationError] = []
-        self.notes: list[str] = []
+        self._notes: list[str] = []
+        self._others: dict[str, int] = {}
+        """File → messages in it that are no audit events."""
+        self._events = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what was left out."""
+        others = (
+            f"{name} left out {pluralize(count, 'message')} of other logs"
+            for name, count in self._others.items()
+        )
+        return (*self._notes, *others)
 
     def read(self, lines: Iterable[bytes], name: str) -> Iterator[AuditEvent]:
         """Yield the events of a file."""
@@ -92,16 +107,25 @@ class AuditReader:
             for event in self._read_line(text, name, number):
                 count += 1
                 yield event
-            if len(self._errors) > before and incomplete and count:
+            if len(self._errors) > before and incomplete and count and not _is_json(text):
                 self._errors.pop()
-                self.notes.append(f"{name}:{number} the last line is incomplete and was left out")
+                self._notes.append(f"{name}:{number} the last line is incomplete and was left out")
         if not number:
             self._fail(name, 0, "is empty")
 
     def check(self) -> None:
-        """Raise ``InvalidInputError`` if a line was wrong."""
+        """Raise ``InvalidInputError`` if a line was wrong, or if all messages are of other logs."""
         if self._errors:
             raise InvalidInputError(self._errors)
+        if self._others and not self._events:
+            raise InvalidInputError(
+                [
+                    ValidationError(
+                        name, 0, "", f"has no audit events, but {pluralize(count, 'message')} of other logs"
+                    )
+                    for name, count in self._others.items()
+                ]
+            )
 
     def _read_line(self, text: bytes, name: str, number: int) -> Iterator[AuditEvent]:
         begin = text.find(b"{")
@@ -114,9 +138,12 @@ class AuditReader:
             yield from self._read_document(text, name, number)
             return
         try:
-            yield _decode_event(text)
+            event = _decode_event(text)
         except JSON_ERRORS as error:
             self._fail(name, number, f"this is not an audit event: {error}")
+            return
+        self._events += 1
+        yield event
 
     def _read_document(self, text: bytes, name: str, number: int) -> Iterator[AuditEvent]:
         try:
@@ -126,14 +153,29 @@ class AuditReader:
             return
         for message in _messages(documents):
             try:
-                yield _decode_event(message)
+                event = _decode_event(message)
             except JSON_ERRORS as error:
-                self._fail(name, number, f"a message is not an audit event: {error}")
+                if _has_audit_id(message):
+                    self._fail(name, number, f"a message is not an audit event: {error}")
+                else:
+                    self._others[name] = self._others.get(name, 0) + 1
+                continue
+            self._events += 1
+            yield event
 
     def _fail(self, name: str, line: int, message: str) -> None:
         self._errors.append(ValidationError(name, line, "", message))
         if len(self._errors) >= _MAX_ERRORS:
             raise InvalidInputError(self._errors)
+
+
+def _has_audit_id(message: bytes) -> bool:
+    """Return False for lines of other components and messages that CloudWatch cut off."""
+    try:
+        document = msgspec.json.decode(message)
+    except JSON_ERRORS:
+        return False
+    return isinstance(document, dict) and "auditID" in document
 
 
 def _split_documents(text: bytes) -> list[Any]:
@@ -153,6 +195,15 @@ def _split_documents(text: bytes) -> list[Any]:
         return documents
 
 
+def _is_json(line: bytes) -> bool:
+    """Return True if a line, after the time that may be before it, is complete."""
+    try:
+        _split_documents(line[max(line.find(b"{"), 0) :])
+    except JSON_ERRORS:
+        return False
+    return True
+
+
 def _skip_space(text: str, at: int) -> int:
     while at < len(text) and text[at].isspace():
         at += 1
@@ -165,6 +216,8 @@ def _messages(document: Any) -> Iterator[bytes]:
         for entry in _join_fields(document):
             yield from _messages(entry)
     elif isinstance(document, dict):
+        if document.get("messageType", _DATA) != _DATA:
+            return
         message = document.get("message", document.get(_MESSAGE))
         if isinstance(message, str):
             yield message.encode()
