@@ -12,8 +12,9 @@ from dovetail.record.output import Rotation, TraceOutput
 from dovetail.record.recorder import Recorder
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.trace.model import Delete, Gap, Scale
+from dovetail.trace.model import Delete, End, Gap, Header, Scale
 from dovetail.trace.reader import load_trace
+from dovetail.trace.writer import TraceWriter
 from tests.kube.api_server import served, until
 from tests.record.objects import deployment
 from tests.simulator.rest.rest_server import NOON
@@ -104,4 +105,22 @@ def test_the_trace_of_another_cluster_is_not_continued(tmp_path: Path) -> None:
         asyncio.run(record(NOON - timedelta(days=1)))
 
     assert path.read_bytes() == before
+    assert len([event for event in written(path) if isinstance(event, Gap)]) == 1
+
+
+def test_a_trace_whose_cluster_is_unknown_is_continued_with_a_line_in_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    log = RecordedLog()
+    with TraceWriter(path, Header(written_by="dovetail record 0.1.0", start=NOON)) as writer:
+        writer.write(End(t=60))
+
+    async def record() -> None:
+        async with served() as server:
+            recorder = Recorder(server.access, TraceOutput(path, Rotation()), log=log)
+            await recorder.start()
+            await recorder.close()
+
+    asyncio.run(record())
+
+    assert len(log.entries("the cluster of the trace is unknown; it is not compared")) == 1
     assert len([event for event in written(path) if isinstance(event, Gap)]) == 1
