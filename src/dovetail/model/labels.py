@@ -105,6 +105,16 @@ REMOVED_LABELS = {
 RENAMED_LABELS = {"karpenter.sh/provisioner-name": NODEPOOL}
 """Labels of earlier versions of Karpenter that pods select → today's."""
 
+FOREIGN_LABELS = {
+    "eks.amazonaws.com/nodegroup": "managed node groups",
+    "eks.amazonaws.com/nodegroup-image": "managed node groups",
+    "eks.amazonaws.com/capacityType": "managed node groups",
+    "eks.amazonaws.com/compute-type": "EKS Auto Mode, Fargate and EKS Hybrid Nodes",
+    "alpha.eksctl.io/nodegroup-name": "node groups of eksctl",
+}
+"""Labels that EKS or eksctl set on their own nodes, and on which nodes."""
+_EKS_DOMAIN = "eks.amazonaws.com"
+
 _RESTRICTED_DOMAIN = "karpenter.sh"
 
 
@@ -125,6 +135,12 @@ def is_restricted(key: str) -> bool:
 def is_rejected_in_template(key: str) -> bool:
     """Return True if no NodePool may define a custom label of this key."""
     return is_restricted(key) or key.startswith(f"{AWS_DOMAIN}/")
+
+
+def find_origin(key: str) -> str:
+    """Return the nodes that alone have a label of EKS or eksctl; empty for other labels."""
+    default = "EKS Auto Mode" if key.rpartition("/")[0] == _EKS_DOMAIN else ""
+    return FOREIGN_LABELS.get(key, default)
 
 
 def suggest_key(key: str) -> str | None:

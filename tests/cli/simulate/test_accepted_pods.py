@@ -1,13 +1,27 @@
 """Pods that the API server accepts are planned, or refused with a reason and exit code 2."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import simulate
+from tests.cli.runs import POOL, simulate
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default}\nspec:\n"
 CONTAINERS = "  containers: [{name: a, image: a, resources: {requests: {cpu: 1, memory: 1Gi}}}]\n"
+
+
+NODE_CLASS = """\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {team: a}}]
+  securityGroupSelectorTerms: [{tags: {team: a}}]
+  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: SIZE}}]
+"""
 
 
 def with_selector(selector: str) -> str:
@@ -130,3 +144,18 @@ def test_a_misspelt_label_is_corrected_before_what_would_match(tmp_path: Path) -
 
     assert result.exit_code == 2
     assert "(did you mean 'kubernetes.io/arch'?); would match if" in result.stdout
+
+
+def test_the_volume_of_the_node_class_is_named_to_a_pod_that_needs_more_ephemeral_storage(
+    tmp_path: Path,
+) -> None:
+    pod = HEAD + CONTAINERS.replace("memory: 1Gi", "memory: 1Gi, ephemeral-storage: 200Gi")
+
+    refused = simulate(tmp_path, pod, POOL)
+    (size,) = re.findall(
+        r"volumeSize of (\d+Gi) in blockDeviceMappings of EC2NodeClass default", refused.stdout
+    )
+    planned = simulate(tmp_path, pod, POOL, NODE_CLASS.replace("SIZE", size))
+
+    assert "too large for every type" not in refused.stdout
+    assert planned.exit_code == 0, planned.output

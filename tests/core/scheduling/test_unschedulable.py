@@ -105,6 +105,62 @@ def test_the_taint_named_is_the_one_that_is_not_tolerated() -> None:
     assert "first" not in reason.message
 
 
+def test_every_taint_that_is_not_tolerated_is_named_with_its_toleration() -> None:
+    pool = a_pool(taints=[taint("first", "a"), taint("second"), taint("third")])
+
+    reason = the_only_reason(a_pod("p", tolerations=[tolerate("third")]), pool)
+
+    assert says(reason, "first=a:NoSchedule", "second:NoSchedule", "would fit with the tolerations")
+    assert says(reason, "{key: first, operator: Equal, value: a,", "{key: second, operator: Exists,")
+    assert "third" not in reason.message
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "misspelt", "meant"),
+    [
+        (label_keys.ARCH, ["arm64"], "amd46", "amd64"),
+        ("team", ["Red", "blue"], "red", "Red"),
+        (label_keys.NODEPOOL, [], "defualt", "default"),
+    ],
+)
+def test_a_misspelt_value_of_a_label_that_the_nodepool_names_gets_a_hint(
+    key: str, values: list[str], misspelt: str, meant: str
+) -> None:
+    pool = a_pool(requirements=[(key, "In", values)] if values else [])
+
+    reason = the_only_reason(a_pod("p", node_selector={key: misspelt}), pool)
+
+    assert reason.constraint is Constraint.REQUIREMENT
+    assert says(reason, f"(did you mean {meant!r}?)", "this NodePool has")
+
+
+def test_a_number_is_not_corrected_to_another_one() -> None:
+    pool = a_pool(requirements=[("rack", "In", ["1234"])])
+
+    reason = the_only_reason(a_pod("p", node_selector={"rack": "1235"}), pool)
+
+    assert "did you mean" not in reason.message
+
+
+@pytest.mark.parametrize(
+    ("key", "origin", "advice"),
+    [
+        ("eks.amazonaws.com/nodegroup", "managed node groups", "remove the selector"),
+        ("eks.amazonaws.com/compute-type", "Fargate", "remove the selector"),
+        (
+            "eks.amazonaws.com/instance-category",
+            "EKS Auto Mode",
+            "select karpenter.k8s.aws/instance-category instead",
+        ),
+    ],
+)
+def test_a_label_of_nodes_of_eks_is_not_suggested_for_a_nodepool(key: str, origin: str, advice: str) -> None:
+    reason = the_only_reason(a_pod("p", node_selector={key: "x"}))
+
+    assert says(reason, key, f"only nodes of {origin}" if "Fargate" not in origin else origin, advice)
+    assert "would match" not in reason.message
+
+
 @pytest.mark.parametrize(
     ("key", "suggestion"),
     [("zone", label_keys.ZONE), ("karpenter.sh/capacitytype", label_keys.CAPACITY_TYPE)],

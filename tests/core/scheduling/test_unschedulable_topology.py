@@ -78,6 +78,25 @@ def test_a_port_that_a_daemon_set_has_everywhere_is_named() -> None:
     assert says(reason, "8080")
 
 
+@pytest.mark.parametrize("key", [label_keys.HOSTNAME, label_keys.ZONE])
+def test_no_toleration_is_said_to_help_a_pod_that_must_run_beside_pods_that_do_not_exist(key: str) -> None:
+    pod = a_pod("p", affinity=[affinity({"app": "none"}, key)])
+
+    reason = the_only_reason(pod, a_pool(taints=[taint("dedicated")]))
+
+    assert reason.constraint is Constraint.TAINT
+    assert says(reason, "nor would it fit with a toleration", key, "none")
+
+
+@pytest.mark.parametrize("key", [label_keys.HOSTNAME, label_keys.ZONE])
+def test_a_toleration_helps_the_first_pod_of_a_group_that_must_run_together(key: str) -> None:
+    pod = a_pod("p", labels={"app": "web"}, affinity=[affinity({"app": "web"}, key)])
+
+    reason = the_only_reason(pod, a_pool(taints=[taint("dedicated")]))
+
+    assert says(reason, "would fit with the toleration")
+
+
 # --- The whole answer -------------------------------------------------------------------------
 
 

@@ -154,6 +154,18 @@ class Placer:
             self._domain_tuple_cache[cache_key] = domain_tuples
         return domain_tuples
 
+    def domain_tuples_of_pool(self, compiled: CompiledClass, pool: int) -> list[DomainTuple]:
+        """Return the domain tuples that new nodes of a NodePool can be in, by its index."""
+        space = self.problem.space
+        return [
+            domains
+            for domains in self.domain_tuples(compiled)
+            if any(
+                space.narrow(space.roots[pool], constraint) != INFEASIBLE
+                for constraint in self._constraints(compiled, domains)
+            )
+        ]
+
     def _feasible_tuples(self, compiled: CompiledClass) -> Iterator[DomainTuple]:
         """Yield the domain tuples that some node can be in, in the order of their names.
 

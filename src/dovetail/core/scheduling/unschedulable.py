@@ -3,9 +3,8 @@
 Messages also say how close the pod came: "would fit if …".
 """
 
-from collections import Counter
-from collections.abc import Iterator, Set
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
+from math import ceil
 
 import numpy as np
 
@@ -14,16 +13,26 @@ from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.constraints.min_values import PoolMinValues
-from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyRule
-from dovetail.core.scheduling.domains import DomainAssignment
 from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
+from dovetail.core.scheduling.reasons.labels import (
+    ValueSuggestions,
+    describe_conflict,
+    describe_missing_type,
+    find_undefined,
+    shorten,
+)
+from dovetail.core.scheduling.reasons.topology import (
+    describe_violation,
+    find_rule_against_new_nodes,
+    find_violated_rule,
+)
 from dovetail.core.scheduling.work import complexity_reason
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.quantity import format_amount
-from dovetail.model.kube.requirements import Requirement, RequirementConflict, Requirements
+from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY
-from dovetail.model.kube.taints import Taint, find_untolerated_taint
+from dovetail.model.kube.taints import Taint, find_untolerated_taints
 from dovetail.model.plan import Constraint, UnschedulableReason
 from dovetail.model.settings import MinValuesPolicy
 from dovetail.model.snapshot import ClusterSnapshot
@@ -35,11 +44,8 @@ _MAX_MESSAGE_LENGTH = 1000
 """Characters of a reason: a pod may have thousands of label values."""
 # Characters up to which an exact amount is shown.
 _MAX_EXACT_LENGTH = 6
-_RULES = {
-    RuleKind.SPREAD: Constraint.TOPOLOGY_SPREAD,
-    RuleKind.AFFINITY: Constraint.POD_AFFINITY,
-    RuleKind.ANTI_AFFINITY: Constraint.POD_ANTI_AFFINITY,
-}
+_STORAGE_FOR_PODS = 0.9
+"""Share of a larger volume that pods can use; the kubelet evicts them from the rest."""
 
 
 def find_nodepools_without_types(snapshot: ClusterSnapshot, policy: MinValuesPolicy) -> dict[str, str]:
@@ -71,6 +77,7 @@ class UnschedulableExplainer:
     def __init__(self, placer: Placer) -> None:
         self._placer = placer
         self._problem = placer.problem
+        self._suggestions = ValueSuggestions(placer.problem.tables)
 
     def explain(self, pod_class: PodClass) -> tuple[UnschedulableReason, ...]:
         """Return one reason per NodePool."""
@@ -97,11 +104,13 @@ class UnschedulableExplainer:
         root = self._problem.space.roots[index]
         if root == INFEASIBLE:
             yield _explain_empty_pool(table)
-        taint = find_untolerated_taint(table.pool.template.taints, constraint.tolerations)
-        if taint is not None:
+        taints = find_untolerated_taints(table.pool.template.taints, constraint.tolerations)
+        if taints:
             other = next(self._other_reasons(compiled, index, table, constraint.requirements), None)
-            rest = f"nor would it fit with a toleration: {other[1]}" if other else _suggest_toleration(taint)
-            yield Constraint.TAINT, f"taint {taint} is not tolerated; {rest}"
+            if other is None:
+                rule = find_rule_against_new_nodes(self._placer, compiled, index)
+                other = None if rule is None else describe_violation(rule, compiled)
+            yield Constraint.TAINT, _describe_taints(taints, other)
         yield from self._other_reasons(compiled, index, table, constraint.requirements)
 
     def _other_reasons(
@@ -110,8 +119,8 @@ class UnschedulableExplainer:
         """Yield the reasons against a NodePool if its taints were tolerated."""
         conflict = table.requirements.find_conflict(requirements, allow_undefined=label_keys.WELL_KNOWN)
         if conflict is not None:
-            message = _describe_conflict(conflict, requirements, table)
-            undefined = _find_undefined(requirements, table) if conflict.provided is None else []
+            message = describe_conflict(conflict, requirements, table, self._suggestions)
+            undefined = find_undefined(requirements, table) if conflict.provided is None else []
             if undefined:
                 defined = requirements.without(*undefined)
                 other = next(self._reasons_with_labels(compiled, index, table, defined), None)
@@ -130,7 +139,7 @@ class UnschedulableExplainer:
         """
         conflict = table.requirements.find_conflict(requirements, allow_undefined=label_keys.WELL_KNOWN)
         if conflict is not None:
-            yield _describe_conflict(conflict, requirements, table)
+            yield describe_conflict(conflict, requirements, table, self._suggestions)
         for _, message in self._explain_types(compiled, index, table, requirements):
             yield message
         rows = self._problem.space.states[self._problem.space.roots[index]].rows
@@ -150,8 +159,10 @@ class UnschedulableExplainer:
             rows &= table.rows_matching(requirement)
             columns &= table.columns_matching(requirement)
             if not rows.any():
-                message = _describe_missing_type(requirement, requirements, table, state.rows)
-                yield Constraint.REQUIREMENT, message
+                yield (
+                    Constraint.REQUIREMENT,
+                    describe_missing_type(requirement, requirements, table, state.rows, self._suggestions),
+                )
         if not np.isfinite(table.price[np.ix_(rows, columns)]).any() and not table.reserved:
             names = [table.rows[row].type.name for row in np.flatnonzero(rows)[:3].tolist()]
             yield (
@@ -228,6 +239,16 @@ class UnschedulableExplainer:
         if absent:
             root = self._problem.space.roots[self._problem.tables.index(table)]
             return _describe_missing_resource(table, absent, self._problem.space.states[root].rows)
+        lacking = [names[r] for r in np.flatnonzero(missing[best] > 0).tolist()]
+        volumes = {table.rows[i].type.capacity.get(EPHEMERAL_STORAGE, 0) for i in candidates.tolist()}
+        if lacking == [EPHEMERAL_STORAGE] and len(volumes) == 1:
+            more = missing[best, names.index(EPHEMERAL_STORAGE)] / _STORAGE_FOR_PODS
+            size = ceil((volumes.pop() + more) / 2**30)
+            node_class = table.pool.template.node_class.name
+            return (
+                f"{'; '.join(parts)} on every type; would fit with a volumeSize of {size}Gi in "
+                f"blockDeviceMappings of EC2NodeClass {node_class}"
+            )
         return (
             f"too large for every type; closest is {row.type.name}{with_daemonsets}: "
             f"{'; '.join(parts)}; "
@@ -260,25 +281,13 @@ class UnschedulableExplainer:
 
     def _explain_topology(self, compiled: CompiledClass) -> _Reason | None:
         """Return the topology rule or host port that rules the pod out."""
-        rule = self._violated_domain_rule(compiled) or _violated_hostname_rule(compiled)
+        rule = find_violated_rule(self._placer, compiled)
         if rule is not None:
-            is_inverse = rule not in compiled.rules
-            return _RULES[rule.kind], ("rule of other pods: " if is_inverse else "") + _describe_rule(rule)
+            return describe_violation(rule, compiled)
         if compiled.port_bits:
             ports = ", ".join(str(p.port) for p in compiled.pod_class.spec.host_ports)
             return Constraint.HOST_PORT, f"host port {ports} is in use on every suitable node"
         return None
-
-    def _violated_domain_rule(self, compiled: CompiledClass) -> TopologyRule | None:
-        """Return the rule that rules out most domains; the first of them if several do."""
-        domain_tuples = self._placer.domain_tuples(compiled) if compiled.topology_keys else []
-        assignment = DomainAssignment(compiled, domain_tuples)
-        violations = Counter(
-            rule for domains in domain_tuples if (rule := assignment.violated_rule(domains)) is not None
-        )
-        if compiled.topology_keys and not domain_tuples:
-            return compiled.domain_rules[0].rule if compiled.domain_rules else None
-        return max(violations, key=lambda rule: violations[rule]) if violations else None
 
 
 def _lacks_resource(table: NodePoolTable, rows: Bools, name: str) -> bool:
@@ -296,23 +305,10 @@ def _describe_missing_resource(table: NodePoolTable, names: list[str], root_rows
     if not suitable:
         return f"no type of this NodePool has {resources}"
     allowed = [name for name, is_allowed in suitable if is_allowed]
-    shown = _shorten(allowed or [name for name, _ in suitable], 3)
+    shown = shorten(allowed or [name for name, _ in suitable], 3)
     if not allowed:
         return f"this NodePool allows no type with {resources} (such as {shown})"
     return f"types with {resources} ({shown}) do not meet its other requirements"
-
-
-def _shorten(names: list[str], limit: int) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
-
-
-def _violated_hostname_rule(compiled: CompiledClass) -> TopologyRule | None:
-    order = {RuleKind.AFFINITY: 0, RuleKind.ANTI_AFFINITY: 1, RuleKind.SPREAD: 2}
-    own_rules = sorted(compiled.hostname_rules, key=lambda own: order[own.rule.kind])
-    if own_rules:
-        return own_rules[0].rule
-    inverse = compiled.inverse_hostname_rules
-    return next((rule for rule in inverse if rule.kind is RuleKind.ANTI_AFFINITY), None)
 
 
 def _format_amount(name: str, amount: float) -> str:
@@ -338,68 +334,21 @@ def explain_unusable_pools(snapshot: ClusterSnapshot) -> list[UnschedulableReaso
     return reasons
 
 
-def _suggest_toleration(taint: Taint) -> str:
+def _describe_taints(taints: Sequence[Taint], other: _Reason | None) -> str:
+    """Describe untolerated taints, with ``other`` as the reason against nodes without them."""
+    is_one = len(taints) == 1
+    names = " and ".join(map(str, taints))
+    problem = f"taint {names} is not tolerated" if is_one else f"taints {names} are not tolerated"
+    if other is not None:
+        return f"{problem}; nor would it fit with {'a toleration' if is_one else 'tolerations'}: {other[1]}"
+    tolerations = " and ".join(map(_format_toleration, taints))
+    return f"{problem}; would fit with the toleration{'' if is_one else 's'} {tolerations}"
+
+
+def _format_toleration(taint: Taint) -> str:
     value = f", value: {taint.value}" if taint.value else ""
     operator = "Equal" if taint.value else "Exists"
-    return (
-        f"would fit with the toleration {{key: {taint.key}, operator: {operator}{value}, "
-        f"effect: {taint.effect}}}"
-    )
-
-
-def _describe_conflict(
-    conflict: RequirementConflict, requirements: Requirements, table: NodePoolTable
-) -> str:
-    if conflict.provided is not None:
-        return f"requires {conflict.required}; this NodePool has {conflict.provided}"
-    undefined = _find_undefined(requirements, table)
-    message = str(conflict) if len(undefined) == 1 else _name_undefined(undefined)
-    values = {key: min(requirements[key].values, default="") for key in undefined}
-    if not all(values.values()) or any(
-        requirements[key].complement or label_keys.is_rejected_in_template(key) for key in undefined
-    ):
-        return f"{message}; nodes of this NodePool do not have {'it' if len(undefined) == 1 else 'them'}"
-    labels = ", ".join(f"{key}: {value}" for key, value in values.items())
-    return f"{message}; would match if spec.template.metadata.labels of this NodePool had {{{labels}}}"
-
-
-def _find_undefined(requirements: Requirements, table: NodePoolTable) -> list[str]:
-    """Return the required labels that neither the NodePool nor instance types define, by name."""
-    return [
-        key
-        for key in sorted(requirements)
-        if key not in table.requirements
-        and key not in label_keys.WELL_KNOWN
-        and not requirements[key].allows_absence
-    ]
-
-
-def _name_undefined(keys: list[str]) -> str:
-    return f"labels {', '.join(map(repr, keys))} are not defined on the node side"
-
-
-def _describe_missing_type(
-    requirement: Requirement, requirements: Requirements, table: NodePoolTable, root_rows: Bools
-) -> str:
-    """Describe a requirement that no type meets; ``root_rows`` are the types of the NodePool."""
-    if (table.rows_matching(requirement) & root_rows).any():
-        return f"no instance type of this NodePool meets all of: {requirements}"
-    allowed = table.label_values(requirement.key, root_rows)
-    shown = _shorten(sorted(allowed), 8)
-    hint = _suggest_value(requirement, table.label_values(requirement.key))
-    return f"requires {requirement}{hint}; types of this NodePool have {shown or 'no such label'}"
-
-
-def _suggest_value(requirement: Requirement, known: Set[str]) -> str:
-    """Return a correction if the label has no such value on any type."""
-    if requirement.complement or len(requirement.values) != 1:
-        return ""
-    (value,) = requirement.values
-    if requirement.key in (label_keys.ZONE, label_keys.ZONE_ID):
-        # Zones differ in the last character only: another one is no correction of a misspelt name.
-        known = {zone for zone in known if zone[-1:] == value[-1:]}
-    close = [] if value in known else get_close_matches(value, sorted(known), n=1, cutoff=0.75)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return f"{{key: {taint.key}, operator: {operator}{value}, effect: {taint.effect}}}"
 
 
 def _explain_empty_pool(table: NodePoolTable) -> _Reason:
@@ -419,23 +368,3 @@ def _explain_empty_pool(table: NodePoolTable) -> _Reason:
             "capacity type that it allows",
         )
     return (Constraint.REQUIREMENT, f"no instance type meets the requirements of the NodePool ({own})")
-
-
-def _describe_rule(rule: TopologyRule) -> str:
-    group = rule.group
-    selector = "nothing" if group.selector is None else _describe_selector(group.selector)
-    counts = ", ".join(f"{domain}: {n}" for domain, n in sorted(group.counts.items())[:6])
-    where = f" ({counts})" if counts and not group.is_hostname else ""
-    if rule.kind is RuleKind.SPREAD:
-        return f"maximum skew {rule.max_skew} over {group.key} of pods with {selector}{where}"
-    if rule.kind is RuleKind.AFFINITY:
-        return f"must share {group.key} with pods with {selector}; none run where it fits{where}"
-    return f"must not share {group.key} with pods with {selector}{where}"
-
-
-def _describe_selector(selector: object) -> str:
-    labels = getattr(selector, "match_labels", {})
-    expressions = getattr(selector, "expressions", ())
-    parts = [f"{key}={value}" for key, value in sorted(labels.items())]
-    parts += [f"{e.key} {e.operator} {list(e.values)}" for e in expressions]
-    return ", ".join(parts) or "any labels"

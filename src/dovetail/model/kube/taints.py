@@ -79,6 +79,12 @@ def find_untolerated_taint(taints: Iterable[Taint], tolerations: Iterable[Tolera
     return None
 
 
+def find_untolerated_taints(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> list[Taint]:
+    """Return all taints that no toleration matches."""
+    candidates = tuple(tolerations)
+    return [taint for taint in taints if find_untolerated_taint((taint,), candidates) is not None]
+
+
 def _compare_integers(operator: str, taint_value: str, bound: str) -> bool:
     value, limit = parse_integer(taint_value), parse_integer(bound)
     if value is None or limit is None:

@@ -155,6 +155,12 @@ class NodePoolTable:
             values = {pick_value(own)} - {""}  # The value that the plan builder sets.
         return values if self._reservations else values - {label_keys.RESERVED}
 
+    def label_requirements(self, key: str) -> list[Requirement]:
+        """Return the requirements on a label of the pool and of all types, allowed or not."""
+        requirements = [*self._types.label_codes(key).distinct, *(column.get(key) for column in self.columns)]
+        requirements.append(self.requirements.get(key))
+        return [requirement for requirement in requirements if requirement is not None]
+
     def defines_label(self, key: str) -> bool:
         """Return True if instance types define a label themselves."""
         return any(requirement is not None for requirement in self._types.label_codes(key).distinct)
