@@ -1,8 +1,9 @@
 """``dovetail simulate``: plan nodes for the pods of manifests, with prices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import click
@@ -32,6 +33,7 @@ from dovetail.cli.options.node_cost import node_cost_options
 from dovetail.cli.output.console import progress, terminal_width, write, write_lines, write_note
 from dovetail.cli.output.plan_report import JobHours, as_json, as_yaml, report_on
 from dovetail.cli.simulate.notes import note_inputs, note_jobs, note_operating_systems, note_prices
+from dovetail.cli.simulate.suggested_nodepools import SuggestedNodePool, suggest_nodepools
 from dovetail.cli.simulate.table import format_plan
 from dovetail.codec.inputs.autoscaled_workloads import ReplicaSource
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
@@ -204,22 +206,28 @@ def simulate(context: click.Context, /, **options: Any) -> None:
     request = msgspec.convert(options, Request)
     catalog = catalog_in(request.catalog)
     prices, book, inputs = _read(request, catalog)
+    plan = partial(
+        library.simulate,
+        catalog=catalog,
+        prices=prices,
+        region=request.region,
+        zones=request.zones,
+        settings=request.settings(),
+        discounts=book,
+        burstable=request.burstable,
+        assumed_requests=request.assume_requests,
+    )
+    suggestions: list[SuggestedNodePool] = []
     with progress(f"Planning {pluralize(len(inputs.pending), 'pod')}"):
-        result = library.simulate(
-            inputs,
-            catalog=catalog,
-            prices=prices,
-            region=request.region,
-            zones=request.zones,
-            settings=request.settings(),
-            discounts=book,
-            burstable=request.burstable,
-            assumed_requests=request.assume_requests,
-        )
+        result = plan(inputs)
+        if request.output is PlanFormat.TABLE:
+            suggestions = suggest_nodepools(
+                result.plan, result.snapshot, inputs, lambda changed: plan(changed).plan
+            )
     job_hours = JobHours(request.job_duration.total_seconds() / 3600, inputs.job_seconds)
     notes = note_inputs(inputs, (*request.files, *request.more_files), request.cluster)
     result = msgspec.structs.replace(result, notes=(*notes, *result.notes))
-    _show(request.output, result, prices, book, job_hours)
+    _show(request.output, result, suggestions, prices, book, job_hours)
     context.exit(EXIT_UNSCHEDULABLE if result.plan.unschedulable else 0)
 
 
@@ -252,7 +260,12 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, 
 
 
 def _show(
-    output: PlanFormat, result: SimulationResult, prices: PriceBook, book: DiscountBook, job_hours: JobHours
+    output: PlanFormat,
+    result: SimulationResult,
+    suggestions: Sequence[SuggestedNodePool],
+    prices: PriceBook,
+    book: DiscountBook,
+    job_hours: JobHours,
 ) -> None:
     plan, billed = result.plan, result.billed
     notes = (
@@ -266,8 +279,15 @@ def _show(
         undated = "" if prices.date else " (undated; add a line '# date: YYYY-MM-DD')"
         region = f"region {result.region}{after_discounts(billed, book)}"
         source = f"{prices.describe(result.region)}{undated}; {region}"
-        width = terminal_width()
-        write_lines(format_plan(plan, prices=source, notes=notes, job_hours=job_hours, width=width))
+        lines = format_plan(
+            plan,
+            prices=source,
+            suggestions=suggestions,
+            notes=notes,
+            job_hours=job_hours,
+            width=terminal_width(),
+        )
+        write_lines(lines)
         return
     discounts = discounts_report(billed, book)
     report = report_on(plan, prices, result.region, discounts, job_hours=job_hours)

@@ -1,28 +1,61 @@
-"""NodePools that would have nodes for unschedulable GPU and Windows pods, as manifests."""
+"""NodePools that would have nodes for unschedulable GPU and Windows pods, as manifests.
 
-from collections.abc import Iterable
+The pods and the instance types of the NodePools decide what is missing. A suggestion is
+made only for pods that a plan with it places.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
 from dovetail.codec.text.yaml_writer import to_yaml
+from dovetail.core.instancetypes.ami_families import ami_family_facts
 from dovetail.core.scheduling.pods.relaxation import node_requirements
+from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.ami_family import AmiFamily
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.requirements import Operator, Requirements
 from dovetail.model.kube.taints import Taint, TaintEffect
-from dovetail.model.labels import CAPACITY_TYPE, OS, WELL_KNOWN, is_rejected_in_template
-from dovetail.model.plan import Constraint, Plan, UnschedulablePod
+from dovetail.model.plan import Plan
+from dovetail.model.snapshot import ClusterSnapshot
 
-_ACCELERATORS: Final = {
-    "nvidia.com/gpu": ("karpenter.k8s.aws/instance-gpu-manufacturer", "nvidia"),
-    "amd.com/gpu": ("karpenter.k8s.aws/instance-gpu-manufacturer", "amd"),
-    "habana.ai/gaudi": ("karpenter.k8s.aws/instance-gpu-manufacturer", "habana"),
-    "aws.amazon.com/neuron": ("karpenter.k8s.aws/instance-accelerator-manufacturer", "aws"),
-    "aws.amazon.com/neuroncore": ("karpenter.k8s.aws/instance-accelerator-manufacturer", "aws"),
-    "aws.amazon.com/neurondevice": ("karpenter.k8s.aws/instance-accelerator-manufacturer", "aws"),
+
+class _Accelerator(msgspec.Struct, frozen=True):
+    """Label and value of the instance types that have a resource, and a name for their NodePool."""
+
+    label: str
+    manufacturer: str
+    nodepool: str
+
+
+_GPU_MANUFACTURER: Final = "karpenter.k8s.aws/instance-gpu-manufacturer"
+_NEURON: Final = _Accelerator("karpenter.k8s.aws/instance-accelerator-manufacturer", "aws", "neuron")
+_ACCELERATORS: Final[Mapping[str, _Accelerator]] = {
+    "nvidia.com/gpu": _Accelerator(_GPU_MANUFACTURER, "nvidia", "gpu"),
+    "amd.com/gpu": _Accelerator(_GPU_MANUFACTURER, "amd", "gpu-amd"),
+    "habana.ai/gaudi": _Accelerator(_GPU_MANUFACTURER, "habana", "gaudi"),
+    "aws.amazon.com/neuron": _NEURON,
+    "aws.amazon.com/neuroncore": _NEURON,
+    "aws.amazon.com/neurondevice": _NEURON,
 }
-"""Resource → label and value of the instance types that have it."""
 _WINDOWS: Final = "windows"
-_WINDOWS_ALIAS: Final = "windows2022@latest"
+_DEFAULT_WINDOWS: Final = AmiFamily.WINDOWS2022
+_WINDOWS_FAMILIES: Final = {
+    facts.windows_build: family for family in AmiFamily if (facts := ami_family_facts(family)).is_windows
+}
+_AMD64: Final = "amd64"
+_ARCHITECTURES: Final = (_AMD64, "arm64")
+"""A manifest does not show if its images exist for arm64: the second only if pods require it."""
+_CATEGORY: Final = f"{label_keys.AWS_DOMAIN}/instance-category"
+_ORDINARY_CATEGORIES: Final = ("c", "m", "r")
+_TYPE_LABELS: Final = (label_keys.INSTANCE_TYPE, *label_keys.AWS_INSTANCE_LABELS)
+_MAX_PLANS: Final = 4
+
+Replan = Callable[[Inputs], Plan]
 
 
 class SuggestedNodePool(msgspec.Struct, frozen=True):
@@ -36,90 +69,288 @@ class SuggestedNodePool(msgspec.Struct, frozen=True):
         return to_yaml(self.manifests).rstrip("\n")
 
 
-def suggest_nodepools(plan: Plan) -> list[SuggestedNodePool]:
-    """Return a NodePool for each kind of special node that no NodePool has."""
-    pods_by_purpose: dict[str, list[Pod]] = {}
-    for unschedulable in plan.unschedulable:
-        purpose = _missing_accelerator(unschedulable) or ("Windows" if _lacks_windows(unschedulable) else "")
-        if purpose:
-            pods_by_purpose.setdefault(purpose, []).append(unschedulable.pod)
-    return [
-        SuggestedNodePool(
-            purpose,
-            (_accelerated_pool(purpose, pods),)
-            if purpose in _ACCELERATORS
-            else tuple(_windows_manifests(pods)),
-        )
-        for purpose, pods in pods_by_purpose.items()
-    ]
+class _Kind(msgspec.Struct, frozen=True):
+    """Special nodes that one NodePool can have."""
+
+    arch: str
+    accelerator: _Accelerator | None
+    windows: AmiFamily | None
+    nodepool: str
+    """Name that pods select; empty: any."""
 
 
-def _missing_accelerator(unschedulable: UnschedulablePod) -> str | None:
-    """Return the accelerator that a pod requests, if no NodePool has types with it."""
-    requested = [name for name in _ACCELERATORS if unschedulable.pod.spec.requests.get(name)]
-    if not requested or not unschedulable.reasons:
-        return None
-    missing = f"allows no type with {requested[0]}"
-    is_missing = all(
-        reason.constraint in (Constraint.RESOURCES, Constraint.REQUIREMENT) and missing in reason.message
-        for reason in unschedulable.reasons
+class _SpecialPod(msgspec.Struct, frozen=True):
+    """A pod that needs special nodes, with the node requirements that make it so."""
+
+    pod: Pod
+    requirements: Requirements
+
+    @property
+    def accelerators(self) -> list[str]:
+        return [name for name in _ACCELERATORS if self.pod.spec.requests.get(name)]
+
+
+def suggest_nodepools(
+    plan: Plan, snapshot: ClusterSnapshot, inputs: Inputs, replan: Replan
+) -> list[SuggestedNodePool]:
+    """Return a NodePool for each kind of special node that no NodePool has.
+
+    ``replan`` plans the pods of other inputs in the same way.
+    """
+    groups = _group_pods([unschedulable.pod for unschedulable in plan.unschedulable], snapshot)
+    for _ in range(_MAX_PLANS):
+        if not groups:
+            break
+        suggestions = _Builder(snapshot, inputs).build(groups)
+        with_suggestions = _add_suggestions(inputs, snapshot, suggestions)
+        left = {unschedulable.pod.key for unschedulable in replan(with_suggestions).unschedulable}
+        fitting = {
+            kind: kept
+            for kind, members in groups.items()
+            if (kept := [member for member in members if member.pod.key not in left])
+        }
+        if fitting == groups:
+            return suggestions
+        groups = fitting
+    return []
+
+
+def _add_suggestions(
+    inputs: Inputs, snapshot: ClusterSnapshot, suggestions: Iterable[SuggestedNodePool]
+) -> Inputs:
+    added = read_inputs([(each.purpose, each.as_yaml().encode()) for each in suggestions])
+    return msgspec.structs.replace(
+        inputs,
+        nodepools=(*snapshot.nodepools, *added.nodepools),
+        node_classes=(*inputs.node_classes, *added.node_classes),
     )
-    return requested[0] if is_missing else None
 
 
-def _lacks_windows(unschedulable: UnschedulablePod) -> bool:
-    selects_windows = unschedulable.pod.spec.node_selector.get(OS) == _WINDOWS
-    return selects_windows and any(
-        reason.constraint is Constraint.REQUIREMENT and OS in reason.message
-        for reason in unschedulable.reasons
-    )
-
-
-def _accelerated_pool(resource: str, pods: list[Pod]) -> dict[str, Any]:
-    key, value = _ACCELERATORS[resource]
-    name = "gpu-amd" if resource == "amd.com/gpu" else resource.partition("/")[2]
-    spec = _pool_spec("default", [{"key": key, "operator": "In", "values": [value]}], pods)
-    # The usual taint, which keeps other pods away, if all of these pods are prepared for it.
-    taint = Taint(resource, TaintEffect.NO_SCHEDULE)
-    if all(any(toleration.tolerates(taint) for toleration in pod.spec.tolerations) for pod in pods):
-        spec["template"]["spec"]["taints"] = [{"key": resource, "effect": "NoSchedule"}]
-    return _manifest("karpenter.sh/v1", "NodePool", name, spec)
-
-
-def _windows_manifests(pods: list[Pod]) -> Iterable[dict[str, Any]]:
-    requirement = {"key": OS, "operator": "In", "values": [_WINDOWS]}
-    yield _manifest("karpenter.sh/v1", "NodePool", _WINDOWS, _pool_spec(_WINDOWS, [requirement], pods))
-    selector = [{"tags": {"karpenter.sh/discovery": "CLUSTER"}}]
-    node_class = {
-        "role": "ROLE",
-        "amiSelectorTerms": [{"alias": _WINDOWS_ALIAS}],
-        "subnetSelectorTerms": selector,
-        "securityGroupSelectorTerms": [dict(selector[0])],
-    }
-    yield _manifest("karpenter.k8s.aws/v1", "EC2NodeClass", _WINDOWS, node_class)
-
-
-def _pool_spec(node_class: str, requirements: list[dict[str, Any]], pods: list[Pod]) -> dict[str, Any]:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class}
-    capacity_types = {"on-demand", *(pod.spec.node_selector.get(CAPACITY_TYPE, "on-demand") for pod in pods)}
-    capacity = {"key": CAPACITY_TYPE, "operator": "In", "values": sorted(capacity_types)}
-    custom = [{"key": key, "operator": "In", "values": values} for key, values in _custom_labels(pods)]
-    return {
-        "template": {"spec": {"nodeClassRef": reference, "requirements": [*requirements, capacity, *custom]}}
-    }
-
-
-def _custom_labels(pods: list[Pod]) -> Iterable[tuple[str, list[str]]]:
-    """Yield the labels that pods require and that nodes have only by their NodePool, with all values."""
-    values: dict[str, set[str]] = {}
+def _group_pods(pods: Iterable[Pod], snapshot: ClusterSnapshot) -> dict[_Kind, list[_SpecialPod]]:
+    """Return the pods that need special nodes, by the kind of node."""
+    groups: dict[_Kind, list[_SpecialPod]] = {}
+    classified: dict[Any, tuple[_Kind, Requirements] | None] = {}
     for pod in pods:
-        required = msgspec.structs.replace(pod.spec, preferred_node_terms=())
-        for key, requirement in node_requirements(required).items():
-            is_custom = key not in WELL_KNOWN and not is_rejected_in_template(key)
-            if is_custom and requirement.values and not requirement.complement:
-                values.setdefault(key, set()).update(requirement.values)
-    for key in sorted(values):
-        yield key, sorted(values[key])
+        if pod.spec not in classified:
+            classified[pod.spec] = _classify(pod, snapshot)
+        result = classified[pod.spec]
+        if result is not None:
+            kind, requirements = result
+            groups.setdefault(kind, []).append(_SpecialPod(pod, requirements))
+    return groups
+
+
+def _classify(pod: Pod, snapshot: ClusterSnapshot) -> tuple[_Kind, Requirements] | None:
+    """Return the kind of special node that a pod needs and no NodePool has, if any."""
+    special = [_SpecialPod(pod, requirements) for requirements in _alternatives(pod)]
+    if any(_has_nodes_for(member, snapshot) for member in special):
+        return None
+    for member in special:
+        kind = _find_kind(member, snapshot)
+        if kind is not None:
+            return kind, member.requirements
+    return None
+
+
+def _alternatives(pod: Pod) -> Iterator[Requirements]:
+    """Yield the required node affinity terms of a pod, each with its node selector."""
+    for term in pod.spec.node_terms or (None,):
+        terms = () if term is None else (term,)
+        yield node_requirements(msgspec.structs.replace(pod.spec, node_terms=terms, preferred_node_terms=()))
+
+
+def _find_kind(member: _SpecialPod, snapshot: ClusterSnapshot) -> _Kind | None:
+    requirements = member.requirements
+    nodepool = _single_value(requirements, label_keys.NODEPOOL)
+    if _single_value(requirements, label_keys.OS) == _WINDOWS:
+        build = _single_value(requirements, label_keys.WINDOWS_BUILD)
+        family = _WINDOWS_FAMILIES.get(build) if build else _DEFAULT_WINDOWS
+        return None if family is None else _Kind(_AMD64, None, family, nodepool)
+    accelerators = {_ACCELERATORS[name] for name in member.accelerators}
+    if len(accelerators) != 1:
+        return None
+    arch = _choose_architecture(member, snapshot)
+    return None if arch is None else _Kind(arch, accelerators.pop(), None, nodepool)
+
+
+def _single_value(requirements: Requirements, key: str) -> str:
+    """Return the only value that a label may have; empty if there are others."""
+    requirement = requirements.get(key)
+    if requirement is None or requirement.complement or len(requirement.values) != 1:
+        return ""
+    (value,) = requirement.values
+    return value
+
+
+def _choose_architecture(member: _SpecialPod, snapshot: ClusterSnapshot) -> str | None:
+    """Return the architecture of the types that a pod may use, amd64 if some have it."""
+    of_types = Requirements(
+        {
+            key: member.requirements[key]
+            for key in (label_keys.ARCH, *_TYPE_LABELS)
+            if key in member.requirements
+        }
+    )
+    found: set[str] = set()
+    for types in {id(types): types for types in snapshot.instance_types.values()}.values():
+        for instance_type in types:
+            has_resources = all(instance_type.allocatable.get(name) for name in member.accelerators)
+            if has_resources and instance_type.requirements.find_disjoint_key(of_types) is None:
+                found |= instance_type.requirements[label_keys.ARCH].values
+    required = member.requirements.get_or_exists(label_keys.ARCH)
+    return next((arch for arch in _ARCHITECTURES if arch in found and required.has(arch)), None)
+
+
+def _has_nodes_for(member: _SpecialPod, snapshot: ClusterSnapshot) -> bool:
+    """Return True if a NodePool has types for a pod: something else rules it out there."""
+    well_known = Requirements(
+        {key: each for key, each in member.requirements.items() if key in label_keys.WELL_KNOWN}
+    )
+    for pool in snapshot.nodepools:
+        if pool.deleting or pool.replicas is not None:
+            continue
+        required = pool.requirements()
+        if required.find_conflict(well_known, allow_undefined=label_keys.WELL_KNOWN) is not None:
+            continue
+        narrowed = required.intersection(well_known.values())
+        for instance_type in snapshot.instance_types.get(pool.name, ()):
+            has_resources = all(instance_type.allocatable.get(name) for name in member.accelerators)
+            if has_resources and instance_type.requirements.find_disjoint_key(narrowed) is None:
+                return True
+    return False
+
+
+class _Builder:
+    """Builds manifests whose names differ from those that are given."""
+
+    def __init__(self, snapshot: ClusterSnapshot, inputs: Inputs) -> None:
+        self._snapshot = snapshot
+        self._node_classes = {node_class.name: node_class for node_class in inputs.node_classes}
+        self._nodepool_names = {pool.name for pool in snapshot.nodepools}
+
+    def build(self, groups: Mapping[_Kind, Sequence[_SpecialPod]]) -> list[SuggestedNodePool]:
+        return [self._build(kind, members) for kind, members in groups.items()]
+
+    def _build(self, kind: _Kind, members: Sequence[_SpecialPod]) -> SuggestedNodePool:
+        if kind.windows is not None:
+            return self._build_windows(kind, kind.windows, members)
+        requested = {name for member in members for name in member.accelerators}
+        accelerator = kind.accelerator
+        if accelerator is None:
+            raise ValueError(f"{kind} is no special kind of node")
+        requirements = [
+            _require(accelerator.label, accelerator.manufacturer),
+            *_common_requirements(kind, members, leave_out=accelerator.label),
+        ]
+        name = accelerator.nodepool if kind.arch == _AMD64 else f"{accelerator.nodepool}-{kind.arch}"
+        spec = _pool_spec(self._find_linux_node_class(), requirements)
+        # The usual taint, which keeps other pods away, if all of these pods are prepared for it.
+        for resource in sorted(requested):
+            taint = Taint(resource, TaintEffect.NO_SCHEDULE)
+            if all(any(each.tolerates(taint) for each in member.pod.spec.tolerations) for member in members):
+                spec["template"]["spec"]["taints"] = [{"key": resource, "effect": taint.effect.value}]
+                break
+        manifest = _manifest("karpenter.sh/v1", "NodePool", kind.nodepool or self._choose_name(name), spec)
+        return SuggestedNodePool(", ".join(sorted(requested)), (manifest,))
+
+    def _build_windows(
+        self, kind: _Kind, family: AmiFamily, members: Sequence[_SpecialPod]
+    ) -> SuggestedNodePool:
+        base = _WINDOWS if family is _DEFAULT_WINDOWS else family.lower()
+        existing = next((each for each in self._node_classes.values() if each.ami_family is family), None)
+        class_name = (
+            existing.name if existing else base if base not in self._node_classes else f"{base}-nodes"
+        )
+        requirements = [_require(label_keys.OS, _WINDOWS), *_common_requirements(kind, members)]
+        if not any(
+            {label_keys.INSTANCE_TYPE, *_TYPE_LABELS} & member.requirements.keys() for member in members
+        ):
+            requirements.insert(2, _require(_CATEGORY, *_ORDINARY_CATEGORIES))
+        name = kind.nodepool or self._choose_name(base)
+        manifests = [_manifest("karpenter.sh/v1", "NodePool", name, _pool_spec(class_name, requirements))]
+        if existing is None:
+            manifests.append(_windows_node_class(class_name, family))
+        build = ami_family_facts(family).windows_build
+        purpose = "Windows" if family is _DEFAULT_WINDOWS else f"Windows {build}"
+        return SuggestedNodePool(purpose, tuple(manifests))
+
+    def _choose_name(self, base: str) -> str:
+        number, name = 1, base
+        while name in self._nodepool_names:
+            number += 1
+            name = f"{base}-{number}"
+        self._nodepool_names.add(name)
+        return name
+
+    def _find_linux_node_class(self) -> str:
+        """Return the name of a node class that NodePools use, ``default`` if there is none."""
+        names = [pool.template.node_class.name for pool in self._snapshot.nodepools if self._is_linux(pool)]
+        return next(filter(None, names), "default")
+
+    def _is_linux(self, pool: NodePool) -> bool:
+        node_class = self._node_classes.get(pool.template.node_class.name)
+        return node_class is None or not _runs_windows(node_class)
+
+
+def _runs_windows(node_class: EC2NodeClass) -> bool:
+    return ami_family_facts(node_class.ami_family).is_windows
+
+
+def _common_requirements(
+    kind: _Kind, members: Sequence[_SpecialPod], leave_out: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Yield the requirements of a NodePool that all pods can use."""
+    yield _require(label_keys.ARCH, kind.arch)
+    for key in _TYPE_LABELS:
+        values = [_allowed_values(member.requirements, key) for member in members]
+        if key != leave_out and all(values):
+            yield _require(key, *set().union(*values))
+    capacity_types = {name for member in members for name in _capacity_types(member.requirements)}
+    yield _require(label_keys.CAPACITY_TYPE, *capacity_types)
+    yield from _custom_labels(members)
+
+
+def _allowed_values(requirements: Requirements, key: str) -> frozenset[str]:
+    """Return the values that a pod lists for a label; empty if it lists none."""
+    requirement = requirements.get(key)
+    return requirement.values if requirement and requirement.operator is Operator.IN else frozenset()
+
+
+def _capacity_types(requirements: Requirements) -> Iterable[str]:
+    """Return the capacity types that a pod lists, else on-demand, else another that it allows."""
+    listed = _allowed_values(requirements, label_keys.CAPACITY_TYPE)
+    required = requirements.get_or_exists(label_keys.CAPACITY_TYPE)
+    return listed or [next(filter(required.has, label_keys.CAPACITY_TYPES), label_keys.ON_DEMAND)]
+
+
+def _custom_labels(members: Iterable[_SpecialPod]) -> Iterator[dict[str, Any]]:
+    """Yield requirements on labels that nodes have only by their NodePool, with all values."""
+    values: dict[str, set[str]] = {}
+    for member in members:
+        for key in member.requirements:
+            if key not in label_keys.WELL_KNOWN and not label_keys.is_rejected_in_template(key):
+                values.setdefault(key, set()).update(_allowed_values(member.requirements, key))
+    yield from (_require(key, *values[key]) for key in sorted(values) if values[key])
+
+
+def _require(key: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": Operator.IN.value, "values": sorted(values)}
+
+
+def _pool_spec(node_class: str, requirements: list[dict[str, Any]]) -> dict[str, Any]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class}
+    return {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements}}}
+
+
+def _windows_node_class(name: str, family: AmiFamily) -> dict[str, Any]:
+    selector = [{"tags": {"karpenter.sh/discovery": "CLUSTER"}}]
+    spec = {
+        "role": "ROLE",
+        "amiSelectorTerms": [{"alias": f"{family.lower()}@latest"}],
+        "subnetSelectorTerms": selector,
+        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "CLUSTER"}}],
+    }
+    return _manifest("karpenter.k8s.aws/v1", "EC2NodeClass", name, spec)
 
 
 def _manifest(api_version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

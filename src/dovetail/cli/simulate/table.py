@@ -9,7 +9,7 @@ from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import DEFAULT_JOB_HOURS, HOURS_PER_MONTH, JobHours, Totals, totals_of
-from dovetail.cli.simulate.suggested_nodepools import suggest_nodepools
+from dovetail.cli.simulate.suggested_nodepools import SuggestedNodePool
 from dovetail.codec.text.suggestions import join_first, pluralize
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, sum_resources
@@ -38,6 +38,7 @@ def format_plan(
     plan: Plan,
     *,
     prices: str,
+    suggestions: Sequence[SuggestedNodePool] = (),
     notes: Sequence[str] = (),
     job_hours: JobHours = DEFAULT_JOB_HOURS,
     width: int | None = None,
@@ -48,7 +49,7 @@ def format_plan(
         *_new_nodes(plan, pods, width),
         *_existing_nodes(plan, pods),
         *_unschedulable(plan, pods),
-        *_suggestions(plan),
+        *_suggestions(suggestions),
         Text(_totals(plan), style="bold"),
         *_job_costs(plan, job_hours),
         *_node_costs(plan),
@@ -177,9 +178,9 @@ def _unschedulable(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
     yield Text()
 
 
-def _suggestions(plan: Plan) -> Iterable[Text]:
+def _suggestions(suggestions: Iterable[SuggestedNodePool]) -> Iterable[Text]:
     """Yield NodePools that GPU and Windows pods need."""
-    for suggestion in suggest_nodepools(plan):
+    for suggestion in suggestions:
         yield Text(f"A NodePool to add for {suggestion.purpose}:", style="bold")
         # Without indentation, so that it can be pasted: an indented '---' separates no documents.
         yield from (Text(line) for line in suggestion.as_yaml().splitlines())
