@@ -9,6 +9,7 @@ from dovetail.codec.conversion import nodeclasses as legacy_nodeclasses
 from dovetail.codec.conversion import nodepools as legacy_nodepools
 from dovetail.codec.conversion.converted_object import Conversion, ConversionNote, LegacyKubelet
 from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.inputs.unknown_fields import check_unknown_fields
 from dovetail.codec.karpenter import nodeclaims, nodeclasses, nodepools
 from dovetail.codec.karpenter.nodeclass_kubelet import decode_kubelet
 from dovetail.codec.kube import admission, autoscalers, nodes, storage, workloads
@@ -113,12 +114,18 @@ class ReadResult(msgspec.Struct):
 
 
 def read_object(
-    raw: RawObject, *, trusted: bool = False, kubelet_expressions: bool = True, cache: dict[Any, Any]
+    raw: RawObject,
+    *,
+    trusted: bool = False,
+    unknown_fields: bool = False,
+    kubelet_expressions: bool = True,
+    cache: dict[Any, Any],
 ) -> ReadResult:
     """Decode one object; ``trusted`` objects come from a live cluster.
 
     An object with a UID has been validated by an API server, in any file:
-    unknown fields are no errors then. ``cache`` shares equal values.
+    unknown fields are no errors then, and neither with ``unknown_fields``, unless they
+    are misspelt. ``cache`` shares equal values.
     """
     value = raw.value
     api_version, kind = value.get("apiVersion"), value.get("kind")
@@ -146,6 +153,8 @@ def read_object(
         cache=cache,
     )
     decoded = _decode(raw, value, context)
+    if strict and not unknown_fields and group in (_KARPENTER, _KARPENTER_AWS):
+        check_unknown_fields(Field(value, context), str(kind))
     return ReadResult(
         objects=[decoded],
         errors=[raw.error_at(path, message) for path, message in context.errors],

@@ -68,7 +68,7 @@ def _rewrite(raw: RawObject, field_errors: list[FieldError]) -> Iterator[Rewritt
             renaming.value, [*renaming.notes, *_settings_notes(raw)], raw, is_converted=False
         )
         return
-    read = read_object(raw, cache={})
+    read = read_object(raw, unknown_fields=True, cache={})
     field_errors.extend(read.errors)
     if not older:
         for decoded in read.objects:

@@ -111,7 +111,7 @@ def read_documents(files: Sequence[NamedFile]) -> list[Document]:
     field_errors: list[FieldError] = []
     for name, data in files:
         for raw in reader.read_objects(name, data):
-            read = read_object(raw, cache=shared)
+            read = read_object(raw, unknown_fields=True, cache=shared)
             field_errors.extend(read.errors)
             documents.extend(Document(decoded.current, decoded.model, raw) for decoded in read.objects)
             if read.ignored is not None:

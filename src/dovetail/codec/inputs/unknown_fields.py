@@ -1,0 +1,76 @@
+"""Unknown fields of Karpenter's objects: the API server rejects them in files that are applied."""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from dovetail.codec.crds.definitions import DEFINITIONS
+from dovetail.codec.crds.schema import Schema
+from dovetail.codec.fields import Field
+from dovetail.codec.text.suggestions import nearest_match
+
+_ROOT: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_KINDS: Final = ("NodePool", "EC2NodeClass")
+"""Kinds between which fields have moved."""
+_SPECS: Final = {definition.kind: definition.spec for definition in DEFINITIONS}
+
+
+def check_unknown_fields(root: Field, kind: str) -> None:
+    """Add an error for each field that a kind lacks; status does not count.
+
+    Fields with an error keep it: decoders describe some mistakes better.
+    """
+    reported = {path for path, _ in root.context.errors}
+    for key in root.mapping():
+        if key not in _ROOT and root[key].path not in reported:
+            root[key].add_error("no such field")
+    for field, siblings in _find_unknown(root["spec"], _SPECS[kind]):
+        if field.path not in reported:
+            field.add_error(f"no such field{_suggest(field, siblings, kind)}")
+
+
+def _find_unknown(field: Field, schema: Schema) -> Iterator[tuple[Field, Mapping[str, Schema]]]:
+    """Yield unknown fields with the known fields of the same map."""
+    value, fields = field.value, schema.get("properties")
+    if isinstance(value, dict):
+        for key in value:
+            inner = schema.get("additionalProperties") if fields is None else fields.get(key)
+            if isinstance(inner, dict):
+                yield from _find_unknown(field[key], inner)
+            elif fields is not None and not schema.get("x-kubernetes-preserve-unknown-fields"):
+                yield field[key], fields
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for item in field.items():
+            yield from _find_unknown(item, schema["items"])
+
+
+def _suggest(field: Field, siblings: Mapping[str, Schema], kind: str) -> str:
+    name = str(field.key)
+    present: Any = field.parent.value if field.parent is not None else {}
+    if name in _find_places(kind):
+        return f"; it belongs to {_find_places(kind)[name]}"
+    nearest = nearest_match(name, siblings)
+    if nearest is not None:
+        return f"; {nearest!r} is there as well" if nearest in present else f"; did you mean {nearest!r}?"
+    places = _find_places(kind)
+    match = nearest_match(name, places, cutoff=0.85)
+    return "" if match is None else f"; {match!r} belongs to {places[match]}"
+
+
+@lru_cache
+def _find_places(kind: str) -> dict[str, str]:
+    """Return field → the only map that has it: of this kind, else of one to which fields have moved."""
+    places: dict[str, str] = {}
+    for other in dict.fromkeys((*_KINDS, kind)):
+        paths: dict[str, list[str]] = {}
+        _collect_paths("spec", _SPECS[other], paths)
+        end = "" if other == kind else f" of the {other}"
+        places |= {name: f"{parents[0]}{end}" for name, parents in paths.items() if len(parents) == 1}
+    return places
+
+
+def _collect_paths(path: str, schema: Schema, paths: dict[str, list[str]]) -> None:
+    """Add field → paths of the maps that have it; items of lists do not count."""
+    for name, inner in schema.get("properties", {}).items():
+        paths.setdefault(name, []).append(path)
+        _collect_paths(f"{path}.{name}", inner, paths)
