@@ -5,8 +5,18 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from dovetail.codec.fields import Field
+from dovetail.codec.text.suggestions import nearest_match
 from dovetail.model.kube.quantity import parse_amount, parse_quantity
-from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, NO_RESOURCES, Resources
+from dovetail.model.kube.resources import (
+    CPU,
+    DEVICE_RESOURCES,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    NO_RESOURCES,
+    STANDARD_RESOURCES,
+    Resources,
+    is_container_resource,
+)
 
 MAX_CORES = 100_000
 MAX_BYTES = 1 << 50
@@ -38,7 +48,24 @@ def decode_crd_resources(field: Field) -> Resources:
 def decode_pod_resources(field: Field) -> Resources:
     """Decode a resource list of a container; implausible amounts get a note, as the API server takes them."""
     context = field.context
+    if context.strict and isinstance(field.value, dict):
+        for entry in field.entries():
+            _check_resource_name(entry, str(entry.key))
     return _decode_resources(field, check_plausible=context.strict and not context.api_rules_only)
+
+
+def _check_resource_name(entry: Field, name: str) -> None:
+    """Add an error for a name that is neither standard nor qualified, a note for a likely typo."""
+    if "/" in name:
+        meant = None if name in DEVICE_RESOURCES else nearest_match(name, DEVICE_RESOURCES, cutoff=0.93)
+        if meant is not None and not entry.context.api_rules_only:
+            entry.context.add_note(entry.path, f"no known resource; did you mean {meant!r}?")
+    elif not is_container_resource(name):
+        names = {device.rpartition("/")[2]: device for device in reversed(DEVICE_RESOURCES)}
+        names |= {standard: standard for standard in STANDARD_RESOURCES}
+        match = nearest_match(name, names)
+        hint = f"; did you mean {names[match]!r}?" if match else ""
+        entry.add_error(f"must be a standard resource type or fully qualified{hint}")
 
 
 def _decode_resources(field: Field, *, check_plausible: bool) -> Resources:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dovetail.ports.api_resources import LIMIT_RANGES, PODS, RUNTIME_CLASSES
-from dovetail.ports.kube_errors import Forbidden
+from dovetail.ports.kube_errors import Forbidden, Invalid
 from tests.contract.apiserver.objects import a_pod
 from tests.contract.apiserver.subject import Object, Subject
 
@@ -67,6 +67,14 @@ def test_a_pod_outside_of_a_limit_range_is_rejected(server: Subject, item: Objec
     containers = [{"name": "main", "image": "app:1", "resources": resources}]
 
     with pytest.raises(Forbidden, match="is forbidden"):
+        server.create(PODS, a_pod("p", containers=containers))
+
+
+@pytest.mark.parametrize("part", ["requests", "limits"])
+def test_a_resource_of_a_container_is_standard_or_has_a_domain(server: Subject, part: str) -> None:
+    containers = [{"name": "main", "image": "app:1", "resources": {part: {"gpu": "1"}}}]
+
+    with pytest.raises(Invalid, match="must be a standard resource type or fully qualified"):
         server.create(PODS, a_pod("p", containers=containers))
 
 

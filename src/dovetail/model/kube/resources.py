@@ -11,6 +11,20 @@ PODS = "pods"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 NODES = "nodes"
 HUGEPAGES_PREFIX = "hugepages-"
+STANDARD_RESOURCES = (CPU, MEMORY, EPHEMERAL_STORAGE)
+"""Resources of containers without a domain, beside huge pages."""
+DEVICE_RESOURCES = (
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "habana.ai/gaudi",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "aws.amazon.com/neurondevice",
+    "vpc.amazonaws.com/efa",
+    "vpc.amazonaws.com/pod-eni",
+    "vpc.amazonaws.com/PrivateIPv4Address",
+)
+"""Resources of device plugins on EC2; the most common first."""
 
 
 class Resources(FrozenDict[str, int]):
@@ -71,6 +85,11 @@ class Resources(FrozenDict[str, int]):
 
 NO_RESOURCES = Resources()
 ONE_POD = Resources({PODS: 1})
+
+
+def is_container_resource(name: str) -> bool:
+    """Return True for a standard resource of containers, huge pages, and names with a domain."""
+    return name in STANDARD_RESOURCES or name.startswith(HUGEPAGES_PREFIX) or "/" in name
 
 
 def sum_resources(resource_lists: Iterable[Mapping[str, int]]) -> Resources:

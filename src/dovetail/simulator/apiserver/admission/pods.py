@@ -12,10 +12,12 @@ from dovetail.codec.kube.requirements import decode_tolerations
 from dovetail.codec.text.field_path import format_path
 from dovetail.model.frozen import EMPTY
 from dovetail.model.kube.quantity import parse_amount
+from dovetail.model.kube.resources import is_container_resource
 from dovetail.simulator.apiserver.admission.field_errors import FieldError, invalid, required
 
 DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_UNQUALIFIED: Final = "must be a standard resource type or fully qualified"
 _MAX_CACHED: Final = 1000
 """Valid parts in the cache; it is cleared when full. The affinity of each DaemonSet pod is one."""
 
@@ -93,6 +95,8 @@ def _validate_resources(resources: Any, path: str) -> Iterator[FieldError]:
     for part in ("limits", "requests"):
         for name, value in (resources.get(part) or {}).items():
             field = f"{path}.{part}[{name}]"
+            if not is_container_resource(str(name)):
+                yield invalid(field, f'"{name}": {_UNQUALIFIED}')
             try:
                 amount = parse_amount(name, value)
             except ValueError:
