@@ -1,7 +1,9 @@
 """Notes of ``dovetail simulate`` on files that another command or option fits better."""
 
+import json
 from pathlib import Path
 
+import yaml
 from click.testing import CliRunner
 
 from dovetail.cli.main import cli
@@ -41,6 +43,27 @@ def test_nodes_that_match_their_nodepool_get_no_note() -> None:
     result = CliRunner().invoke(cli, ["simulate", "--cluster", DUMP, "-o", "json"])
 
     assert "drift" not in result.stderr
+
+
+def test_nodes_that_had_drifted_before_get_no_note(tmp_path: Path) -> None:
+    pool, pod = tmp_path / "pool.yaml", tmp_path / "pod.yaml"
+    pool.write_text(ARM)
+    pod.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"
+    )
+    dump = json.loads(Path(DUMP).read_text())
+    for item in dump["items"]:
+        if item["kind"] == "NodePool":
+            item["spec"] = yaml.safe_load(ARM)["spec"]
+    drifted = tmp_path / "drifted.json"
+    drifted.write_text(json.dumps(dump))
+
+    for files in ([pod], [pod, pool]):
+        given = [part for file in files for part in ("-f", str(file))]
+        result = CliRunner().invoke(cli, ["simulate", "--cluster", str(drifted), *given])
+
+        assert result.exit_code == 0, result.output
+        assert "drift replaces" not in result.stdout
 
 
 def test_a_dump_among_the_manifests_gets_a_note_that_names_the_option(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Validation errors of manifests: location, message and suggestion."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -310,10 +312,101 @@ def test_other_kinds_are_ignored_and_counted() -> None:
     assert inputs.notes[0].startswith("ignored 6 objects: 2 ConfigMap, 1 ")
 
 
-def test_unknown_fields_that_resemble_no_known_field_are_no_errors() -> None:
-    text = POOL.replace("spec:", "spec:\n  somethingNewInKarpenter: {a: 1}\n  limitsFrom: x", 1)
+NODE_CLASS = """\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: nodes
+  subnetSelectorTerms: [{tags: {team: a}}]
+  securityGroupSelectorTerms: [{tags: {team: a}}]
+"""
 
-    assert validation_errors(text) == ()
+
+@pytest.mark.parametrize(
+    ("given", "written", "problem"),
+    [
+        (POOL, "spec:\n  somethingOther: 1", "spec.somethingOther: no such field"),
+        (
+            POOL,
+            "spec:\n  disruption: {expireAfter: 1h}",
+            "spec.disruption.expireAfter: no such field; it belongs to spec.template.spec",
+        ),
+        (
+            POOL.replace("    spec:", "    spec:\n      kubelet: {maxPods: 20}"),
+            "spec:",
+            "spec.template.spec.kubelet: no such field; it belongs to spec of the EC2NodeClass",
+        ),
+        (POOL, "specc: {}\nspec:", "specc: no such field"),
+        (NODE_CLASS, "spec:\n  launchTemplate: x", "spec.launchTemplate: no such field"),
+        (
+            NODE_CLASS,
+            "spec:\n  subnetSelectorTerm: []",
+            "spec.subnetSelectorTerm: no such field; 'subnetSelectorTerms' is there as well",
+        ),
+    ],
+)
+def test_every_field_that_the_api_of_karpenter_lacks_is_an_error_with_its_place(
+    given: str, written: str, problem: str
+) -> None:
+    (error,) = validation_errors(given.replace("spec:", written, 1))
+
+    assert str(error).partition(" ")[2] == problem
+
+
+def test_fields_of_a_newer_karpenter_are_no_errors_in_objects_of_a_cluster() -> None:
+    text = POOL.replace("metadata: {name: general}", "metadata: {name: general, uid: abc}")
+
+    assert validation_errors(text.replace("spec:", "spec:\n  somethingNew: 1", 1)) == ()
+
+
+GENERATED = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: train-}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}}
+"""
+
+
+def test_objects_with_generate_name_get_different_names_that_are_equal_in_each_run() -> None:
+    names = [sorted(pod.name for pod in read_manifest(f"{GENERATED}---\n{GENERATED}").pending) for _ in "ab"]
+
+    assert names[0] == names[1]
+    assert len(set(names[0])) == 2
+    assert all(re.fullmatch(r"train-[a-z0-9]{5}-1", name) for name in names[0])
+
+
+def test_a_generated_name_is_checked_like_another() -> None:
+    (error,) = validation_errors(GENERATED.replace("train-", "Train_"))
+
+    assert "is not a valid name" in str(error)
+
+
+def a_pod_text(resources: dict[str, dict[str, int]]) -> str:
+    pod = a_pod(spec={"containers": [{"name": "main", "resources": resources}]})
+    del pod["metadata"]["uid"]
+    return json.dumps(pod)
+
+
+@pytest.mark.parametrize(
+    ("resource", "meant"),
+    [("cpuu", "cpu"), ("mem", ""), ("gpu", "nvidia.com/gpu"), ("Memory", "memory"), ("pods", "")],
+)
+def test_a_resource_without_a_domain_is_an_error_with_the_likely_name(resource: str, meant: str) -> None:
+    pod = a_pod_text({"requests": {resource: 1}})
+
+    (error,) = validation_errors(pod)
+
+    assert f"requests.{resource}: must be a standard resource type or fully qualified" in str(error)
+    assert str(error).endswith(f"did you mean {meant!r}?" if meant else "qualified")
+
+
+def test_a_qualified_resource_that_resembles_a_known_one_gets_a_note() -> None:
+    inputs = read_manifest(a_pod_text({"limits": {"nvidia.com/gpus": 1, "nvidia.com/mig-1g.5gb": 1}}))
+
+    (note,) = [note for note in inputs.notes if "did you mean" in note]
+    assert "limits['nvidia.com/gpus']: no known resource; did you mean 'nvidia.com/gpu'?" in note
 
 
 def test_a_duplicate_object_is_an_error_with_both_locations() -> None:

@@ -258,13 +258,25 @@ def test_an_ephemeral_volume_has_a_claim_named_after_its_pod() -> None:
     assert inputs.storage_classes[0].name == "gp3"
 
 
-def test_a_manifest_pod_bound_to_an_unknown_node_is_pending() -> None:
-    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: elsewhere\n"
-    text += "  containers: [{name: c}]\n"
+BOUND = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec: {nodeName: elsewhere, containers: [{name: c}]}
+"""
 
-    inputs = read_manifest(text)
+
+def test_a_pod_of_a_cluster_that_is_bound_to_an_unknown_node_is_pending() -> None:
+    inputs = read_manifest(BOUND.replace("name: a}", "name: a, uid: abc}", 1))
 
     assert [pod.node_name for pod in inputs.pending] == [""]
+
+
+def test_a_new_pod_that_names_an_unknown_node_is_left_out_with_a_note() -> None:
+    inputs = read_manifest(BOUND)
+
+    assert not inputs.pending
+    assert inputs.notes == ("1 pod left out: nodeName is of a node not given: default/a (elsewhere)",)
 
 
 def test_services_pdbs_and_namespaces_are_decoded() -> None:

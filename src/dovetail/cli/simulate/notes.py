@@ -15,6 +15,8 @@ from dovetail.core.nodeclaim.drift import get_nodepool_drift_reason
 from dovetail.core.nodepool.hash import compute_nodepool_hash_annotations
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import PodSpec
 from dovetail.model.plan import Plan, PlannedNode
 
@@ -45,20 +47,29 @@ def _note_drift(inputs: Inputs, manifests: Sequence[str], cluster: Sequence[str]
 
 
 def _count_drifted(inputs: Inputs) -> dict[str, int]:
-    """Return NodePool → number of NodeClaims that no longer match it, by name."""
-    pools = {
-        pool.name: msgspec.structs.replace(
-            pool, annotations=pool.annotations.with_items(compute_nodepool_hash_annotations(pool))
-        )
-        for pool in inputs.nodepools
-    }
+    """Return NodePool → number of NodeClaims that manifests make drift, by name.
+
+    NodeClaims that had drifted before do not count.
+    """
+    pools = {pool.name: pool for pool in inputs.nodepools if pool.name in inputs.changed_nodepools}
     names = (
         name
         for claim in inputs.claims
         if (name := claim.labels.get(label_keys.NODEPOOL, "")) in pools
-        and get_nodepool_drift_reason(claim, pools[name]) is not None
+        and _drifts(claim, pools[name])
+        and not _drifts(claim, inputs.changed_nodepools[name])
     )
     return dict(sorted(Counter(names).items()))
+
+
+def _drifts(claim: NodeClaim, pool: NodePool | None) -> bool:
+    """Return True if a NodeClaim no longer matches a NodePool, with the hash of its spec as given."""
+    if pool is None:
+        return False
+    annotations = pool.annotations.with_items(compute_nodepool_hash_annotations(pool))
+    return (
+        get_nodepool_drift_reason(claim, msgspec.structs.replace(pool, annotations=annotations)) is not None
+    )
 
 
 def note_prices(plan: Plan, prices: PriceBook, region: str) -> list[str]:

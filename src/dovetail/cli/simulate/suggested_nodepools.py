@@ -1,4 +1,4 @@
-"""NodePools that would have nodes for unschedulable GPU and Windows pods, as manifests.
+"""NodePools that GPU and Windows pods without a node need, as manifests.
 
 The pods and the instance types of the NodePools decide what is missing. A suggestion is
 made only for pods that a plan with it places.
@@ -191,14 +191,14 @@ def _choose_architecture(member: _SpecialPod, snapshot: ClusterSnapshot) -> str 
             if key in member.requirements
         }
     )
-    found: set[str] = set()
+    architectures: set[str] = set()
     for types in {id(types): types for types in snapshot.instance_types.values()}.values():
         for instance_type in types:
             has_resources = all(instance_type.allocatable.get(name) for name in member.accelerators)
             if has_resources and instance_type.requirements.find_disjoint_key(of_types) is None:
-                found |= instance_type.requirements[label_keys.ARCH].values
+                architectures |= instance_type.requirements[label_keys.ARCH].values
     required = member.requirements.get_or_exists(label_keys.ARCH)
-    return next((arch for arch in _ARCHITECTURES if arch in found and required.has(arch)), None)
+    return next((arch for arch in _ARCHITECTURES if arch in architectures and required.has(arch)), None)
 
 
 def _has_nodes_for(member: _SpecialPod, snapshot: ClusterSnapshot) -> bool:

@@ -49,6 +49,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[NodeClaim, ...] = ()
     csi_nodes: tuple[CsiNode, ...] = ()
     nodepools: tuple[NodePool, ...] = ()
+    changed_nodepools: FrozenDict[str, NodePool | None] = FrozenDict()
+    """Name of each NodePool in manifests → what it was in the dump, None if it is new."""
     node_classes: tuple[EC2NodeClass, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
     changed_daemon_sets: frozenset[tuple[str, str]] = frozenset()
@@ -127,6 +129,9 @@ def read_inputs(
         claims=tuple(merged.models("NodeClaim")),
         csi_nodes=tuple(merged.models("CSINode")),
         nodepools=nodepools,
+        changed_nodepools=FrozenDict(
+            {pool.name: live.model("NodePool", "", pool.name) for pool in manifests.models("NodePool")}
+        ),
         node_classes=node_classes,
         daemon_sets=tuple(merged.models("DaemonSet")),
         changed_daemon_sets=frozenset((changed.namespace, changed.name) for changed in daemon_sets),
@@ -283,7 +288,7 @@ def _select_pods(
     manifests: Collection, live: Collection, removed: set[str]
 ) -> tuple[list[Pod], list[Pod], list[str]]:
     """Return the pods of the cluster, those of them and of manifests to schedule, and warnings."""
-    pods, unbound_manifests = _split_manifest_pods(manifests, live)
+    pods, unbound_manifests, misbound = _split_manifest_pods(manifests, live)
     kept = [
         pod
         for pod in live.models("Pod")
@@ -295,21 +300,32 @@ def _select_pods(
     if len(ready) < len(unbound):
         gated = pluralize(len(unbound) - len(ready), "pod")
         warnings.append(f"{gated} left out: waiting for scheduling gates")
+    if misbound:
+        names = join_first([f"{pod.key} ({pod.node_name})" for pod in misbound])
+        warnings.append(
+            f"{pluralize(len(misbound), 'pod')} left out: nodeName is of a node not given: {names}"
+        )
     return [*pods, *kept], [*ready, *unbound_manifests], warnings
 
 
-def _split_manifest_pods(manifests: Collection, live: Collection) -> tuple[list[Pod], list[Pod]]:
-    """Return bound and unbound pods of the manifests; a pod of an unknown node is unbound."""
+def _split_manifest_pods(manifests: Collection, live: Collection) -> tuple[list[Pod], list[Pod], list[Pod]]:
+    """Return pods of the manifests: bound, unbound, and new ones of unknown nodes.
+
+    A pod of a live cluster, which has a UID, counts as unbound if its node is unknown.
+    """
     bound: list[Pod] = []
     unbound: list[Pod] = []
+    misbound: list[Pod] = []
     for pod in manifests.models("Pod"):
         if pod.is_terminal or _is_replica(pod, manifests):
             continue
         if any(collection.model("Node", "", pod.node_name) is not None for collection in (manifests, live)):
             bound.append(pod)
+        elif pod.node_name and not pod.uid:
+            misbound.append(pod)
         elif not (pod.is_owned_by_daemon_set or pod.is_static):
             unbound.append(msgspec.structs.replace(pod, node_name="", nominated_node_name=""))
-    return bound, unbound
+    return bound, unbound, misbound
 
 
 def _needs_node(pod: Pod) -> bool:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from dovetail.codec.inputs.replicas import WORKLOADS
 from dovetail.codec.kube.pod_specs import decode_template_resources
 from dovetail.codec.kube.pods import is_gated
 from dovetail.codec.kube.storage import disables_storage_class
-from dovetail.codec.text.documents import FieldError, ManifestReader
+from dovetail.codec.text.documents import FieldError, ManifestReader, RawObject
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.kube.pod_requests import PodResources
 
@@ -20,6 +21,10 @@ NamedFile = tuple[str, bytes]
 """Name of a file in error messages, and its content."""
 
 _MAX_ERRORS: Final = 200
+# As in Kubernetes: no vowels, so that no words emerge.
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH: Final = 5
+_MAX_PREFIX_LENGTH: Final = 63 - _SUFFIX_LENGTH
 
 
 class Collection:
@@ -92,7 +97,7 @@ def read_collections(
     Two manifests of one object are an error. Dumps often overlap: the first
     object counts.
     """
-    reader = ManifestReader()
+    reader, names = ManifestReader(), _GeneratedNames()
     shared: dict[Any, Any] = {}
     field_errors: list[FieldError] = []
     field_notes: list[FieldError] = []
@@ -100,6 +105,7 @@ def read_collections(
     for collection, files, trusted in zip(collections, (manifests, cluster), (False, True), strict=True):
         for name, data in files:
             for raw in reader.read_objects(name, data):
+                raw = raw if trusted else names.complete(raw)
                 result = read_object(
                     raw, trusted=trusted, kubelet_expressions=kubelet_expressions, cache=shared
                 )
@@ -119,6 +125,28 @@ def read_collections(
     collections[0].notes = [str(note) for note in reader.locate(field_notes[:_MAX_ERRORS])]
     collections[1].listed_kinds = frozenset(reader.listed_kinds)
     return collections
+
+
+class _GeneratedNames:
+    """Names of objects with ``generateName``, as ``kubectl create`` makes them.
+
+    Equal files give equal names.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def complete(self, raw: RawObject) -> RawObject:
+        """Return an object with a name, if it has none and a prefix for one."""
+        meta = raw.value.get("metadata")
+        prefix = meta.get("generateName") if isinstance(meta, dict) and not meta.get("name") else None
+        if not isinstance(meta, dict) or not isinstance(prefix, str) or not prefix:
+            return raw
+        self._counts[prefix] += 1
+        digest = blake2b(f"{prefix}/{self._counts[prefix]}".encode(), digest_size=_SUFFIX_LENGTH).digest()
+        suffix = "".join(_SUFFIX_LETTERS[byte % len(_SUFFIX_LETTERS)] for byte in digest)
+        name = prefix[:_MAX_PREFIX_LENGTH] + suffix
+        return msgspec.structs.replace(raw, value={**raw.value, "metadata": {**meta, "name": name}})
 
 
 def _get_duplicate_errors(

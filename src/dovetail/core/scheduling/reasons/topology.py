@@ -25,7 +25,7 @@ def find_violated_rule(placer: Placer, compiled: CompiledClass) -> TopologyRule 
 
 
 def find_rule_against_new_nodes(placer: Placer, compiled: CompiledClass, pool: int) -> TopologyRule | None:
-    """Return a rule that new nodes of a NodePool violate even if its taints are tolerated.
+    """Return a rule that no new node of a NodePool meets, its taints tolerated.
 
     On an empty node, neither spread nor anti-affinity by hostname is violated.
     """
