@@ -159,3 +159,15 @@ spec:
     assert [document["metadata"]["name"] for document in documents] == ["gpu-2", "windows"]
     assert documents[1]["spec"]["template"]["spec"]["nodeClassRef"]["name"] == "ours"
     planned_nodes(tmp_path, *pods, taken, windows_class, *suggestions)
+
+
+def test_two_nodepools_for_windows_share_a_node_class(tmp_path: Path) -> None:
+    pods = [
+        a_pod("web", select("kubernetes.io/os: windows, karpenter.sh/nodepool: web"), LINUX),
+        a_pod("batch", select("kubernetes.io/os: windows, karpenter.sh/nodepool: batch"), LINUX),
+    ]
+
+    suggestions = suggestions_for(tmp_path, *pods, POOL)
+
+    nodes = planned_nodes(tmp_path, *pods, POOL, *suggestions)
+    assert sorted(node["nodepool"] for node in nodes) == ["batch", "web"]

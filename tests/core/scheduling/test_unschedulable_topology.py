@@ -97,6 +97,21 @@ def test_a_toleration_helps_the_first_pod_of_a_group_that_must_run_together(key:
     assert says(reason, "would fit with the toleration")
 
 
+@pytest.mark.parametrize(
+    ("cpu", "answer"), [("1", "would fit with the toleration"), ("9", "nor would it fit with a toleration")]
+)
+def test_a_toleration_helps_a_pod_if_the_pods_it_must_run_beside_leave_room(cpu: str, answer: str) -> None:
+    pod = a_pod("p", cpu=cpu, affinity=[affinity(APP, label_keys.HOSTNAME)])
+    pool = a_pool(taints=[taint("dedicated")])
+    running = a_node(
+        "n", cpu="4", pool="default", pods=[a_pod("db", labels=APP)], taints=(taint("dedicated"),)
+    )
+
+    reason = the_only_reason(pod, pool, nodes=[running])
+
+    assert says(reason, answer)
+
+
 # --- The whole answer -------------------------------------------------------------------------
 
 

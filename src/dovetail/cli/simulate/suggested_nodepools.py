@@ -4,7 +4,8 @@ The pods and the instance types of the NodePools decide what is missing. A sugge
 made only for pods that a plan with it places.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +14,9 @@ from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
 from dovetail.codec.text.yaml_writer import to_yaml
 from dovetail.core.instancetypes.ami_families import ami_family_facts
 from dovetail.core.scheduling.pods.relaxation import node_requirements
+from dovetail.errors import InvalidInputError
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.ami_family import AmiFamily
-from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.requirements import Operator, Requirements
@@ -101,7 +102,8 @@ def suggest_nodepools(
     for _ in range(_MAX_PLANS):
         if not groups:
             break
-        suggestions = _Builder(snapshot, inputs).build(groups)
+        builder = _Builder(snapshot, inputs)
+        suggestions = [builder.build(kind, members) for kind, members in groups.items()]
         with_suggestions = _add_suggestions(inputs, snapshot, suggestions)
         left = {unschedulable.pod.key for unschedulable in replan(with_suggestions).unschedulable}
         fitting = {
@@ -118,12 +120,17 @@ def suggest_nodepools(
 def _add_suggestions(
     inputs: Inputs, snapshot: ClusterSnapshot, suggestions: Iterable[SuggestedNodePool]
 ) -> Inputs:
-    added = read_inputs([(each.purpose, each.as_yaml().encode()) for each in suggestions])
-    return msgspec.structs.replace(
-        inputs,
-        nodepools=(*snapshot.nodepools, *added.nodepools),
-        node_classes=(*inputs.node_classes, *added.node_classes),
-    )
+    """Return the inputs with the objects of valid suggestions.
+
+    Labels that pods of a cluster select may be invalid in a NodePool.
+    """
+    nodepools, node_classes = list(snapshot.nodepools), list(inputs.node_classes)
+    for suggestion in suggestions:
+        with suppress(InvalidInputError):
+            added = read_inputs([(suggestion.purpose, suggestion.as_yaml().encode())])
+            nodepools += added.nodepools
+            node_classes += added.node_classes
+    return msgspec.structs.replace(inputs, nodepools=tuple(nodepools), node_classes=tuple(node_classes))
 
 
 def _group_pods(pods: Iterable[Pod], snapshot: ClusterSnapshot) -> dict[_Kind, list[_SpecialPod]]:
@@ -143,13 +150,11 @@ def _group_pods(pods: Iterable[Pod], snapshot: ClusterSnapshot) -> dict[_Kind, l
 def _classify(pod: Pod, snapshot: ClusterSnapshot) -> tuple[_Kind, Requirements] | None:
     """Return the kind of special node that a pod needs and no NodePool has, if any."""
     special = [_SpecialPod(pod, requirements) for requirements in _alternatives(pod)]
-    if any(_has_nodes_for(member, snapshot) for member in special):
+    kinds = [(kind, member) for member in special if (kind := _find_kind(member, snapshot)) is not None]
+    if not kinds or any(_has_nodes_for(member, snapshot) for member in special):
         return None
-    for member in special:
-        kind = _find_kind(member, snapshot)
-        if kind is not None:
-            return kind, member.requirements
-    return None
+    kind, member = kinds[0]
+    return kind, member.requirements
 
 
 def _alternatives(pod: Pod) -> Iterator[Requirements]:
@@ -194,7 +199,7 @@ def _choose_architecture(member: _SpecialPod, snapshot: ClusterSnapshot) -> str 
     architectures: set[str] = set()
     for types in {id(types): types for types in snapshot.instance_types.values()}.values():
         for instance_type in types:
-            has_resources = all(instance_type.allocatable.get(name) for name in member.accelerators)
+            has_resources = all(instance_type.capacity.get(name) for name in member.accelerators)
             if has_resources and instance_type.requirements.find_disjoint_key(of_types) is None:
                 architectures |= instance_type.requirements[label_keys.ARCH].values
     required = member.requirements.get_or_exists(label_keys.ARCH)
@@ -214,7 +219,7 @@ def _has_nodes_for(member: _SpecialPod, snapshot: ClusterSnapshot) -> bool:
             continue
         narrowed = required.intersection(well_known.values())
         for instance_type in snapshot.instance_types.get(pool.name, ()):
-            has_resources = all(instance_type.allocatable.get(name) for name in member.accelerators)
+            has_resources = all(instance_type.capacity.get(name) for name in member.accelerators)
             if has_resources and instance_type.requirements.find_disjoint_key(narrowed) is None:
                 return True
     return False
@@ -225,13 +230,10 @@ class _Builder:
 
     def __init__(self, snapshot: ClusterSnapshot, inputs: Inputs) -> None:
         self._snapshot = snapshot
-        self._node_classes = {node_class.name: node_class for node_class in inputs.node_classes}
+        self._families = {node_class.name: node_class.ami_family for node_class in inputs.node_classes}
         self._nodepool_names = {pool.name for pool in snapshot.nodepools}
 
-    def build(self, groups: Mapping[_Kind, Sequence[_SpecialPod]]) -> list[SuggestedNodePool]:
-        return [self._build(kind, members) for kind, members in groups.items()]
-
-    def _build(self, kind: _Kind, members: Sequence[_SpecialPod]) -> SuggestedNodePool:
+    def build(self, kind: _Kind, members: Sequence[_SpecialPod]) -> SuggestedNodePool:
         if kind.windows is not None:
             return self._build_windows(kind, kind.windows, members)
         requested = {name for member in members for name in member.accelerators}
@@ -250,37 +252,32 @@ class _Builder:
             if all(any(each.tolerates(taint) for each in member.pod.spec.tolerations) for member in members):
                 spec["template"]["spec"]["taints"] = [{"key": resource, "effect": taint.effect.value}]
                 break
-        manifest = _manifest("karpenter.sh/v1", "NodePool", kind.nodepool or self._choose_name(name), spec)
+        manifest = self._nodepool(kind, name, spec)
         return SuggestedNodePool(", ".join(sorted(requested)), (manifest,))
 
     def _build_windows(
         self, kind: _Kind, family: AmiFamily, members: Sequence[_SpecialPod]
     ) -> SuggestedNodePool:
         base = _WINDOWS if family is _DEFAULT_WINDOWS else family.lower()
-        existing = next((each for each in self._node_classes.values() if each.ami_family is family), None)
-        class_name = (
-            existing.name if existing else base if base not in self._node_classes else f"{base}-nodes"
-        )
         requirements = [_require(label_keys.OS, _WINDOWS), *_common_requirements(kind, members)]
-        if not any(
-            {label_keys.INSTANCE_TYPE, *_TYPE_LABELS} & member.requirements.keys() for member in members
-        ):
+        if not any(set(_TYPE_LABELS) & member.requirements.keys() for member in members):
             requirements.insert(2, _require(_CATEGORY, *_ORDINARY_CATEGORIES))
-        name = kind.nodepool or self._choose_name(base)
-        manifests = [_manifest("karpenter.sh/v1", "NodePool", name, _pool_spec(class_name, requirements))]
-        if existing is None:
-            manifests.append(_windows_node_class(class_name, family))
+        node_class = next((name for name, each in self._families.items() if each is family), None)
+        is_given = node_class is not None
+        if node_class is None:
+            node_class = _choose_name(base, self._families)
+            self._families[node_class] = family
+        manifests = [self._nodepool(kind, base, _pool_spec(node_class, requirements))]
+        if not is_given:
+            manifests.append(_windows_node_class(node_class, family))
         build = ami_family_facts(family).windows_build
         purpose = "Windows" if family is _DEFAULT_WINDOWS else f"Windows {build}"
         return SuggestedNodePool(purpose, tuple(manifests))
 
-    def _choose_name(self, base: str) -> str:
-        number, name = 1, base
-        while name in self._nodepool_names:
-            number += 1
-            name = f"{base}-{number}"
+    def _nodepool(self, kind: _Kind, base: str, spec: dict[str, Any]) -> dict[str, Any]:
+        name = _choose_name(kind.nodepool or base, self._nodepool_names)
         self._nodepool_names.add(name)
-        return name
+        return _manifest("karpenter.sh/v1", "NodePool", name, spec)
 
     def _find_linux_node_class(self) -> str:
         """Return the name of a node class that NodePools use, ``default`` if there is none."""
@@ -288,12 +285,16 @@ class _Builder:
         return next(filter(None, names), "default")
 
     def _is_linux(self, pool: NodePool) -> bool:
-        node_class = self._node_classes.get(pool.template.node_class.name)
-        return node_class is None or not _runs_windows(node_class)
+        family = self._families.get(pool.template.node_class.name)
+        return family is None or not ami_family_facts(family).is_windows
 
 
-def _runs_windows(node_class: EC2NodeClass) -> bool:
-    return ami_family_facts(node_class.ami_family).is_windows
+def _choose_name(base: str, used: Container[str]) -> str:
+    number, name = 1, base
+    while name in used:
+        number += 1
+        name = f"{base}-{number}"
+    return name
 
 
 def _common_requirements(

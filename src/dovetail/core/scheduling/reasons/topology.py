@@ -3,6 +3,8 @@
 from collections import Counter
 from copy import copy
 
+import numpy as np
+
 from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
 from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyRule
 from dovetail.core.scheduling.domains import DomainAssignment, DomainTuple
@@ -29,9 +31,10 @@ def find_rule_against_new_nodes(placer: Placer, compiled: CompiledClass, pool: i
 
     On an empty node, neither spread nor anti-affinity by hostname is violated.
     """
-    affinity = [own for own in compiled.hostname_rules if own.rule.kind is RuleKind.AFFINITY]
-    for own in affinity:
-        if not own.selects_self or own.rule.group.node_counts.any():
+    for own in compiled.hostname_rules:
+        is_affinity = own.rule.kind is RuleKind.AFFINITY
+        is_first = own.selects_self and not own.rule.group.node_counts.any()
+        if is_affinity and not is_first and not _has_room_beside(placer, compiled, own.rule, pool):
             return own.rule
     if not compiled.topology_keys:
         return None
@@ -44,6 +47,22 @@ def find_rule_against_new_nodes(placer: Placer, compiled: CompiledClass, pool: i
     if any(assignment.violated_rule(domains) is None for domains in domain_tuples):
         return None
     return _find_domain_rule(tolerant, domain_tuples)
+
+
+def _has_room_beside(placer: Placer, compiled: CompiledClass, rule: TopologyRule, pool: int) -> bool:
+    """Return True if a node of a NodePool has pods that a rule selects, and room for one more."""
+    nodes, space = placer.problem.nodes, placer.problem.space
+    name = placer.problem.tables[pool].pool.name
+    for index in np.flatnonzero(rule.group.node_counts).tolist():
+        if index >= nodes.existing_count:
+            # A new node can still become a larger one.
+            if space.states[int(nodes.claim_state[index])].pool == pool:
+                return True
+        elif nodes.existing_nodes[index].pool == name:
+            free = nodes.available[:, index] - nodes.used[:, index]
+            if (compiled.requests <= free).all():
+                return True
+    return False
 
 
 def _find_domain_rule(compiled: CompiledClass, domain_tuples: list[DomainTuple]) -> TopologyRule | None:
