@@ -1,4 +1,4 @@
-"""Unknown fields of Karpenter's objects: the API server rejects them in files that are applied."""
+"""Unknown fields of Karpenter's objects: misspelt or moved ones are errors, others may be newer."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -16,17 +16,23 @@ _SPECS: Final = {definition.kind: definition.spec for definition in DEFINITIONS}
 
 
 def check_unknown_fields(root: Field, kind: str) -> None:
-    """Add an error for each field that a kind lacks; status does not count.
+    """Add an error for each misspelt or moved field of a kind, a note for others; status does not count.
 
-    Fields with an error keep it: decoders describe some mistakes better.
+    A field that resembles no other may be one of a newer Karpenter. Fields with an error keep
+    it: decoders describe some mistakes better.
     """
     reported = {path for path, _ in root.context.errors}
     for key in root.mapping():
         if key not in _ROOT and root[key].path not in reported:
             root[key].add_error("no such field")
     for field, siblings in _find_unknown(root["spec"], _SPECS[kind]):
-        if field.path not in reported:
-            field.add_error(f"no such field{_suggest(field, siblings, kind)}")
+        if field.path in reported:
+            continue
+        suggestion = _suggest(field, siblings, kind)
+        if suggestion:
+            field.add_error(f"no such field; {suggestion}")
+        else:
+            field.context.add_note(field.path, "no such field in Karpenter 1.14; it is ignored")
 
 
 def _find_unknown(field: Field, schema: Schema) -> Iterator[tuple[Field, Mapping[str, Schema]]]:
@@ -48,13 +54,13 @@ def _suggest(field: Field, siblings: Mapping[str, Schema], kind: str) -> str:
     name = str(field.key)
     present: Any = field.parent.value if field.parent is not None else {}
     if name in _find_places(kind):
-        return f"; it belongs to {_find_places(kind)[name]}"
+        return f"it belongs to {_find_places(kind)[name]}"
     nearest = nearest_match(name, siblings)
     if nearest is not None:
-        return f"; {nearest!r} is there as well" if nearest in present else f"; did you mean {nearest!r}?"
+        return f"{nearest!r} is there as well" if nearest in present else f"did you mean {nearest!r}?"
     places = _find_places(kind)
     match = nearest_match(name, places, cutoff=0.85)
-    return "" if match is None else f"; {match!r} belongs to {places[match]}"
+    return "" if match is None else f"{match!r} belongs to {places[match]}"
 
 
 @lru_cache
