@@ -12,7 +12,7 @@ from dovetail.eks.prices import (
     interface_endpoint_cost,
     nat_gateway_cost,
 )
-from dovetail.eks.validation.cluster import VERSIONS
+from dovetail.eks.versions import VERSIONS
 from tests.support.eks.configs import a_cluster
 
 BEFORE, AFTER = date(2026, 7, 29), date(2026, 7, 30)

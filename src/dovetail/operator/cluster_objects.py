@@ -68,6 +68,8 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds that were listed and have no objects."""
     missing: tuple[str, ...] = ()
     """Kinds that could not be read, as sentences."""
+    version: str = ""
+    """Kubernetes version of the API server (``1.35``); empty for dumps."""
     recorded_at: datetime | None = None
     """Time of the API server when they were listed; for dumps, the latest in nodes and pods, if any."""
 
@@ -117,7 +119,7 @@ async def list_objects(access: RestConfig) -> ClusterObjects:
     connection = _connect(access, clock)
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
-            await kubernetes_version(connection)
+            version = await kubernetes_version(connection)
         kube = HttpKubeClient(connection)
         lists = await asyncio.gather(*(_list(kube, kind) for kind in READ))
     except TimeoutError as error:
@@ -130,6 +132,7 @@ async def list_objects(access: RestConfig) -> ClusterObjects:
         objects=tuple(obj for listed in lists if not isinstance(listed, str) for obj in listed),
         empty=tuple(kind for kind, listed in zip(READ, lists, strict=True) if not listed),
         missing=tuple(listed for listed in lists if isinstance(listed, str)),
+        version=version,
         recorded_at=clock.now(),
     )
 

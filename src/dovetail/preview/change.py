@@ -18,7 +18,7 @@ from dovetail.ports.api_resources import (
     Resource,
 )
 from dovetail.ports.kube_errors import ApiError, NotFound
-from dovetail.preview.events import explain_no_effect
+from dovetail.preview.events import explain_no_effect, name_unknowns, validate_event
 from dovetail.preview.manifests import ChangedManifests, ChangedObject
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.cluster import SimulatedCluster
@@ -90,6 +90,8 @@ class AppliedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     changes: tuple[str, ...]
     unchanged: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """Sentences about its events: facts that are not known."""
 
 
 def parse_deletion(text: str) -> Deletion:
@@ -118,22 +120,16 @@ def find_removals(old: ChangedManifests, new: ChangedManifests | None) -> tuple[
 
 
 def apply_change(cluster: SimulatedCluster, change: Change) -> AppliedChange:
-    """Make a change; raise ``InvalidInputError`` with all objects that the API server refuses."""
+    """Make a change, if all its events can happen; raise ``DovetailError`` otherwise.
+
+    Raises ``InvalidInputError`` with all objects that the API server refuses.
+    """
+    for event in change.events:
+        validate_event(event.action, cluster)
     changes: list[str] = list(change.settings)
     unchanged: list[str] = []
     if change.manifests is not None:
-        for changed in change.manifests.objects:
-            try:
-                differences = _apply_object(cluster, changed)
-            except ApiError as error:
-                change.manifests.refuse(changed, error)
-                continue
-            if differences:
-                changes.append(f"{changed}: {differences}")
-            else:
-                unchanged.append(str(changed))
-        change.manifests.raise_refusals()
-        unchanged += [f"{ignored} (has no effect on nodes)" for ignored in change.manifests.ignored]
+        _apply_manifests(cluster, change.manifests, changes, unchanged)
     for deletion in change.deletions:
         _delete(cluster, deletion)
         changes.append(f"{deletion}: deleted")
@@ -143,6 +139,7 @@ def apply_change(cluster: SimulatedCluster, change: Change) -> AppliedChange:
         else:
             _delete(cluster, removal)
             changes.append(f"{removal}: deleted")
+    notes = []
     for event in change.events:
         reason = explain_no_effect(event.action, cluster)
         perform(event.action, cluster)
@@ -150,7 +147,26 @@ def apply_change(cluster: SimulatedCluster, change: Change) -> AppliedChange:
             unchanged.append(f"{event.description} ({reason})")
         else:
             changes.append(event.description)
-    return AppliedChange(changes=tuple(changes), unchanged=tuple(unchanged))
+            notes.append(name_unknowns(event.action))
+    return AppliedChange(changes=tuple(changes), unchanged=tuple(unchanged), notes=tuple(filter(None, notes)))
+
+
+def _apply_manifests(
+    cluster: SimulatedCluster, manifests: ChangedManifests, changes: list[str], unchanged: list[str]
+) -> None:
+    """Apply all objects; add to ``changes`` what differs, and to ``unchanged`` what does not."""
+    for changed in manifests.objects:
+        try:
+            differences = _apply_object(cluster, changed)
+        except ApiError as error:
+            manifests.refuse(changed, error)
+            continue
+        if differences:
+            changes.append(f"{changed}: {differences}")
+        else:
+            unchanged.append(str(changed))
+    manifests.raise_refusals()
+    unchanged += [f"{ignored} (has no effect on nodes)" for ignored in manifests.ignored]
 
 
 def _apply_object(cluster: SimulatedCluster, changed: ChangedObject) -> str:

@@ -5,6 +5,7 @@ from functools import singledispatch
 from typing import Any, Final
 
 from dovetail.codec.text.suggestions import join_first
+from dovetail.eks.versions import VERSIONS, VersionError, parse_minor, validate_upgrade
 from dovetail.model.labels import SPOT
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.ec2.nodeclass_resolver import selects_by_alias, selects_latest_image
@@ -33,6 +34,9 @@ def _(action: NewImages, cluster: SimulatedCluster) -> str:
 
 @explain_no_effect.register
 def _(action: Upgrade, cluster: SimulatedCluster) -> str:
+    running = _running_version(cluster)
+    if running and parse_minor(action.version) == parse_minor(running):
+        return f"the cluster runs 1.{parse_minor(running)} already{_describe_source(cluster)}"
     classes = {name: recorded.spec for name, recorded in cluster.ec2.recorded_nodeclasses.items()}
     return _explain_classes(
         classes,
@@ -46,6 +50,48 @@ def _(action: Upgrade, cluster: SimulatedCluster) -> str:
 def _(action: Interrupt, cluster: SimulatedCluster) -> str:
     is_spot = any(instance.choice.offering.capacity_type == SPOT for instance in cluster.ec2.instances())
     return "" if is_spot else "no NodePool has a spot instance"
+
+
+@singledispatch
+def validate_event(action: Action, cluster: SimulatedCluster) -> None:
+    """Raise ``DovetailError`` if an event cannot happen to a cluster."""
+
+
+@validate_event.register
+def _(action: Upgrade, cluster: SimulatedCluster) -> None:
+    running = _running_version(cluster)
+    if not running:
+        return
+    try:
+        validate_upgrade(running, action.version)
+    except VersionError as error:
+        raise VersionError(f"{error}{_describe_source(cluster)}") from None
+
+
+@singledispatch
+def name_unknowns(action: Action) -> str:
+    """Return what is not known of an event that is played, as a sentence; empty: nothing."""
+    return ""
+
+
+@name_unknowns.register
+def _(action: Upgrade) -> str:
+    if parse_minor(action.version) <= parse_minor(VERSIONS[-1]):
+        return ""
+    return (
+        f"Kubernetes {action.version} is not known to this release, whose last one is {VERSIONS[-1]}. "
+        "Its AMIs are assumed to boot the same instance types, and to leave pods as much room."
+    )
+
+
+def _running_version(cluster: SimulatedCluster) -> str:
+    return "" if cluster.fork is None else cluster.fork.version
+
+
+def _describe_source(cluster: SimulatedCluster) -> str:
+    """Return where the running version is from, unless the API server reports it."""
+    is_assumed = cluster.fork is not None and cluster.fork.version_is_assumed
+    return "; a dump has only the version of its nodes" if is_assumed else ""
 
 
 def _explain_classes(

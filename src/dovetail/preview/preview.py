@@ -112,7 +112,7 @@ def _describe_latency(latency: CalibratedLatency) -> Latency:
 def _write_notes(
     changed: _Fork, without: _Fork, options: PreviewOptions, *, has_events: bool
 ) -> tuple[str, ...]:
-    notes = []
+    notes = list(changed.applied.notes)
     if not changed.applied.changes and has_events:
         notes.append("The change has no effect on this cluster.")
     elif not changed.applied.changes:

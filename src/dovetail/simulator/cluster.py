@@ -165,13 +165,15 @@ class SimulatedCluster:
         policy: Policy = DEFAULT_POLICY,
         region: str = "",
         seed: int = 1,
+        version: str = "",
         missing: Iterable[str] = (),
     ) -> "SimulatedCluster":
         """Return a copy of a cluster at ``now``, from its objects in wire format.
 
         Instances, pods and workloads are where they were; nothing has happened yet. What was
         assumed is in ``fork``, with the sentences of ``missing`` (what could not be read).
-        Without ``region`` it is that of most nodes. Unusable objects are named there, not raised.
+        Without ``region`` it is that of most nodes, without ``version`` that of the newest node.
+        Unusable objects are named there, not raised.
         """
         fork = Fork(
             objects,
@@ -180,6 +182,7 @@ class SimulatedCluster:
             prices=prices,
             discounts=discounts,
             region=region,
+            version=version,
             missing=missing,
         )
         calibration = fork.calibration

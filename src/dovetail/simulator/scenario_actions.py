@@ -128,6 +128,8 @@ def _(action: NewImages, cluster: SimulatedCluster) -> None:
 @perform.register
 def _(action: Upgrade, cluster: SimulatedCluster) -> None:
     version = action.version.removeprefix("v")
+    if f"v{version}.".startswith(cluster.kubelets.version.rpartition(".")[0] + "."):
+        return  # EKS has one version of each minor version.
     cluster.kubelets.version = f"v{version}.0" if version.count(".") == 1 else f"v{version}"
     for name, recorded in cluster.ec2.recorded_nodeclasses.items():
         if selects_by_alias(recorded.spec):

@@ -118,7 +118,7 @@ def test_a_poddisruptionbudget_that_blocks_a_new_image_is_named(recorded: str, t
     [
         (("--new-image",), "Drifted"),
         (("--new-image", "default"), "Drifted"),
-        (("--upgrade", "1.35"), "Drifted"),
+        (("--upgrade", "1.37"), "Drifted"),
         (("--interrupt", "50%"), "Interrupted"),
         (("--zone-outage", "us-east-1a"), "Interrupted"),
     ],
@@ -146,10 +146,10 @@ def test_events_of_aws_make_nodes_go(recorded: str, arguments: tuple[str, ...], 
         ),
         (
             [{"id": "ami-0123456789abcdef0"}],
-            ("--upgrade", "1.35"),
+            ("--upgrade", "1.37"),
             "AMIs follow the version only if an alias selects them",
         ),
-        (None, ("--upgrade", "1.35"), "there is no EC2NodeClass"),
+        (None, ("--upgrade", "1.37"), "there is no EC2NodeClass"),
     ],
 )
 def test_new_images_that_no_node_class_selects_change_nothing_and_the_reason_is_named(
@@ -206,6 +206,23 @@ def test_an_interruption_without_spot_instances_changes_nothing(tmp_path: Path) 
     assert report["unchanged"] == [
         "Interruption of 30% of the spot instances (no NodePool has a spot instance)"
     ]
+
+
+@pytest.mark.parametrize("version", ["1.36", "v1.36.3"])
+def test_an_upgrade_to_the_version_that_runs_changes_nothing(recorded: str, version: str) -> None:
+    report = previewed("--cluster", recorded, "--upgrade", version)
+
+    assert report["changes"] == []
+    assert "the cluster runs 1.36 already; a dump has only the version of its nodes" in report["unchanged"][0]
+    assert report["notes"] == ["The change has no effect on this cluster."]
+    assert report["course"]["launched"] == 0
+
+
+def test_an_upgrade_to_a_version_that_is_not_known_yet_is_played_with_a_note(recorded: str) -> None:
+    report = previewed("--cluster", recorded, "--upgrade", "1.37")
+
+    assert report["changes"] == ["Control plane version 1.37"]
+    assert "Kubernetes 1.37 is not known to this release, whose last one is 1.36." in report["notes"][0]
 
 
 def test_a_setting_of_the_controller_is_a_change(recorded: str) -> None:
@@ -297,7 +314,9 @@ def test_html_is_one_page_without_scripts_and_network(recorded: str) -> None:
         (("--new-image", "defaul"), "there is no EC2NodeClass 'defaul'; did you mean 'default'?"),
         (("--zone-outage", "us-east-1z"), "there is no zone 'us-east-1z'; did you mean 'us-east-1"),
         (("--interrupt", "130%"), "is not a share of the spot instances"),
-        (("--upgrade", "latest"), "is not a Kubernetes version such as 1.35"),
+        (("--upgrade", "latest"), "is not a Kubernetes version such as 1.36"),
+        (("--upgrade", "1.35"), "the cluster runs 1.36; EKS cannot downgrade to 1.35; a dump has only"),
+        (("--upgrade", "1.99"), "one minor version at a time: 1.37 first, then the next, up to 1.99"),
         (("--set", "node-csot=1"), "did you mean 'node-cost'?"),
         (("--set", "node-cost"), "is not node-cost=VALUE"),
         (("--set", "node-cost=cheap"), "node-cost: 'cheap' is not a number."),

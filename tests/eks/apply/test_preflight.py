@@ -2,13 +2,9 @@
 
 import pytest
 
-from dovetail.eks.apply.preflight import (
-    SubnetError,
-    VersionError,
-    validate_existing_subnets,
-    validate_version_change,
-)
+from dovetail.eks.apply.preflight import SubnetError, validate_existing_subnets, validate_version_change
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource, ObservedState
+from dovetail.eks.versions import VersionError
 from tests.support.eks.configs import ACCOUNT
 
 VpcAndZone = tuple[str, str]
@@ -98,7 +94,7 @@ def test_downgrade_is_rejected() -> None:
 
 
 def test_upgrade_by_several_versions_is_rejected_and_names_the_next() -> None:
-    with pytest.raises(VersionError, match=r"apply 1\.32 first, then the next, up to 1\.34"):
+    with pytest.raises(VersionError, match=r"1\.32 first, then the next, up to 1\.34"):
         _validate("1.31", "1.34")
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from dovetail.aws.claim_tags import CLUSTER_TAG
 from dovetail.eks.apply.executor import StepError
-from dovetail.eks.apply.preflight import VersionError
 from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.node_groups import NodeGroup
+from dovetail.eks.versions import VersionError
 from dovetail.model.labels import NODEPOOL
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
@@ -92,7 +92,7 @@ def test_pinned_addon_keeps_its_version(account: TestAccount) -> None:
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("1.35", "EKS upgrades one minor version at a time: apply 1.34 first, then the next, up to 1.35"),
+        ("1.35", "EKS upgrades one minor version at a time: 1.34 first, then the next, up to 1.35"),
         ("1.32", "the cluster runs 1.33; EKS cannot downgrade to 1.32"),
     ],
 )

@@ -46,10 +46,10 @@ def claims(cluster: SimulatedCluster) -> set[str]:
         ({"alias": "al2023@v20260101"}, NewImages(), False),
         ({"id": "ami-0123"}, NewImages(), False),
         ({"alias": "al2023@latest"}, NewImages(("other",)), False),
-        ({"alias": "al2023@latest"}, Upgrade("1.35"), True),
-        ({"alias": "al2023@v20260101"}, Upgrade("1.35"), True),
-        ({"tags": {"team": "platform"}}, Upgrade("1.35"), False),
-        ({"id": "ami-0123"}, Upgrade("1.35"), False),
+        ({"alias": "al2023@latest"}, Upgrade("1.37"), True),
+        ({"alias": "al2023@v20260101"}, Upgrade("1.37"), True),
+        ({"tags": {"team": "platform"}}, Upgrade("1.37"), False),
+        ({"id": "ami-0123"}, Upgrade("1.37"), False),
     ],
 )
 def test_new_images_replace_nodes_whose_class_selects_them(
@@ -69,7 +69,7 @@ def test_new_images_replace_nodes_whose_class_selects_them(
 def test_new_nodes_have_the_version_of_the_upgraded_control_plane(recorded: SimulatedCluster) -> None:
     forked = fork(record(recorded), recorded)
 
-    perform(Upgrade("1.35"), forked)
+    perform(Upgrade("1.37"), forked)
     wait(forked, 2400)
 
     versions = {
@@ -77,7 +77,7 @@ def test_new_nodes_have_the_version_of_the_upgraded_control_plane(recorded: Simu
         for node in forked.api.list(NODES).items
         if "karpenter.sh/nodepool" in node["metadata"]["labels"]
     }
-    assert versions == {"v1.35.0"}
+    assert versions == {"v1.37.0"}
 
 
 def test_zone_outage_loses_all_nodes_of_the_zone_and_replaces_them_elsewhere(

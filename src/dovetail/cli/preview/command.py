@@ -84,7 +84,7 @@ def _end_sentence(error: DovetailError) -> str:
 def _parse_version(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
     parts = (given or "1.30").removeprefix("v").split(".")
     if len(parts) not in (2, 3) or not all(part.isdecimal() for part in parts) or parts[0] != "1":
-        raise click.BadParameter(f"{given!r} is not a Kubernetes version such as 1.35.")
+        raise click.BadParameter(f"{given!r} is not a Kubernetes version such as 1.36.")
     return given
 
 
@@ -119,7 +119,7 @@ def _parse_version(_: click.Context, __: click.Parameter, given: str | None) -> 
     help="New AMIs appear for EC2NodeClasses that select the latest one; or for one of them.",
 )
 @click.option(
-    "--upgrade", metavar="VERSION", callback=_parse_version, help="Control plane version, such as 1.35."
+    "--upgrade", metavar="VERSION", callback=_parse_version, help="Next version of the control plane: 1.36."
 )
 @click.option("--interrupt", type=_Share(), metavar="SHARE", help="Interrupt spot instances: 30%.")
 @click.option("--zone-outage", multiple=True, metavar="ZONE", help="A zone fails. May be repeated.")
@@ -306,6 +306,7 @@ def _run(
             burstable=settings.burstable,
             region=options.region,
             seed=options.seed,
+            version=inputs.objects.version,
             missing=inputs.objects.missing,
         )
 

@@ -9,6 +9,7 @@ from dovetail.eks.plan.planner import Action, Plan, Step, chart_name, moved_rele
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource, ObservedState
 from dovetail.eks.plan.resource_kinds import FAILED_VALUE
+from dovetail.eks.versions import VersionError, parse_minor, validate_upgrade
 from dovetail.errors import DovetailError
 
 _SUBNET_FIELDS: Final = {"nodes": "vpc.existing.subnets", "control-plane": "vpc.existing.controlPlaneSubnets"}
@@ -23,10 +24,6 @@ _NETWORK_FIELDS: Final = {"IpFamily": "ipFamily", "ServiceIpv4Cidr": "serviceCid
 
 class SubnetError(DovetailError):
     """Existing subnets cannot be used for the cluster."""
-
-
-class VersionError(DovetailError):
-    """EKS cannot change from the running to the desired Kubernetes version."""
 
 
 class AccessModeError(DovetailError):
@@ -108,16 +105,13 @@ def validate_version_change(desired: Sequence[DesiredResource], observed: Observ
             continue
         running = str(current.properties["Version"])
         target = str(resource.properties["Version"])
-        steps = _minor(target) - _minor(running) if running else 0
-        if steps < 0:
-            raise VersionError(f"version: the cluster runs {running}; EKS cannot downgrade to {target}")
-        if steps > 1:
-            following = f"1.{_minor(running) + 1}"
-            raise VersionError(
-                f"version: the cluster runs {running}; EKS upgrades one minor version at a time: "
-                f"apply {following} first, then the next, up to {target}"
-            )
-        if steps == 1:
+        if not running:
+            continue
+        try:
+            validate_upgrade(running, target)
+        except VersionError as error:
+            raise VersionError(f"version: {error}") from None
+        if target != running:
             _validate_skew(running, target, observed)
 
 
@@ -127,16 +121,12 @@ def _validate_skew(running: str, target: str, observed: ObservedState) -> None:
         version = str(group.properties.get("Version") or "")
         if group.kind != "eks-node-group" or not version:
             continue
-        if _minor(target) - _minor(version) > _MAX_KUBELET_SKEW:
+        if parse_minor(target) - parse_minor(version) > _MAX_KUBELET_SKEW:
             raise VersionError(
                 f"version: node group {group.name} runs {version}, and a control plane of {target} needs "
-                f"nodes of 1.{_minor(target) - _MAX_KUBELET_SKEW} or later; apply {running} first: it "
+                f"nodes of 1.{parse_minor(target) - _MAX_KUBELET_SKEW} or later; apply {running} first: it "
                 "updates the group"
             )
-
-
-def _minor(version: str) -> int:
-    return int(version.partition(".")[2].partition(".")[0])
 
 
 def validate_replacements(plan: Plan, observed: ObservedState) -> None:

@@ -14,10 +14,9 @@ from dovetail.eks.desired.names import DISCOVERY, uses_existing_cluster
 from dovetail.eks.desired.node_groups import accelerator_of
 from dovetail.eks.desired.security_groups import creates_node_security_group
 from dovetail.eks.plan.resource import FILE_TAGS_TAG, NAME_TAG, OWNERSHIP_TAG, REGION_TAG
+from dovetail.eks.versions import VERSIONS
 from dovetail.model.cloud.ec2_catalog import Catalog
 
-VERSIONS: Final = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
-"""Versions that EKS supported, extended support included, at this release."""
 UNRECORDED_REGIONS: Final = frozenset(
     "ap-east-2 ap-southeast-6 ap-southeast-7 cn-north-1 cn-northwest-1 mx-central-1 us-gov-east-1"
     " us-gov-west-1".split()

@@ -24,6 +24,10 @@ class ForkReport(msgspec.Struct, frozen=True, kw_only=True):
     """Contents of a fork, and its assumptions."""
 
     region: str
+    version: str
+    """Kubernetes version of new nodes: that of the control plane; empty: unknown."""
+    version_is_assumed: bool
+    """It is that of the newest node; that of the control plane is not known."""
     nodes: int
     managed_nodes: int
     """Nodes with a NodeClaim; the others are billed but never disrupted."""

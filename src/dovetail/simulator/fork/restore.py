@@ -1,5 +1,6 @@
 """Fork of recorded objects: API server, EC2 and kubelets take over where the cluster was."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -60,6 +61,7 @@ _STARTING: Final = timedelta(minutes=10)
 """Pods and nodes that are not ready for longer stay so."""
 _REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 _DEFAULT_REGION: Final = "us-east-1"
+_VERSION: Final = re.compile(r"v1\.(\d+)\.(\d+)")
 
 
 class Fork:
@@ -74,9 +76,13 @@ class Fork:
         prices: PriceBook,
         discounts: DiscountBook,
         region: str = "",
+        version: str = "",
         missing: Iterable[str] = (),
     ) -> None:
-        """Raise ``DovetailError`` only if the catalogue lacks a ``region`` that is named."""
+        """Raise ``DovetailError`` only if the catalogue lacks a ``region`` that is named.
+
+        ``version`` is the minor version of the control plane (``1.35``), if it is known.
+        """
         self._notes = ReportBuilder()
         for sentence in missing:
             self._notes.note(sentence)
@@ -103,6 +109,7 @@ class Fork:
         """The catalogue, with all types that run."""
         self.region: Region = self.catalog.regions[place.name]
         self.now = now
+        self._control_plane_version = version
         names = [node.labels.get(label_keys.INSTANCE_TYPE, "") for node in self._nodes.values()]
         names += [claim.labels.get(label_keys.INSTANCE_TYPE, "") for claim in self._claims.values()]
         self._prices = InstancePrices(catalog, prices, discounts, names=names, report=self._notes)
@@ -118,11 +125,15 @@ class Fork:
             for obj in self._records[resource].values():
                 api.restore(resource, obj)
         self._adopt_nodes(api, kubelets)
+        version = self._find_version()
+        kubelets.version = version or kubelets.version
         if any(UnknownControllers.find_pods(self._records)):
             UnknownControllers(api, clock)
         pods = self._records[PODS].values()
         return ForkReport(
             region=self.region.name,
+            version=version,
+            version_is_assumed=not self._control_plane_version,
             nodes=len(self._nodes),
             managed_nodes=len(claim_of_node),
             pods=len(pods),
@@ -131,6 +142,18 @@ class Fork:
             partly=self._notes.partly,
             latencies=self.calibration.latencies,
         )
+
+    def _find_version(self) -> str:
+        """Return the newest version of nodes with the control plane's minor version."""
+        versions = [
+            _VERSION.match(get_field(obj, "status", "nodeInfo", "kubeletVersion") or "")
+            for obj in self._records[NODES].values()
+        ]
+        newest = max(((int(match[1]), int(match[2])) for match in versions if match), default=None)
+        known = self._control_plane_version
+        if newest is not None and known in ("", f"1.{newest[0]}"):
+            return f"v1.{newest[0]}.{newest[1]}"
+        return f"v{known}.0" if known else ""
 
     def _restore_nodeclasses(self, ec2: Ec2Account) -> None:
         """Record what each node class resolves to; missing parts as the simulation resolves them."""
