@@ -10,6 +10,7 @@ from tests.cli.test_sandbox import Running
 from tests.support.helm.binary import helm_binary
 
 CHARTS = Path(__file__).parents[1] / "simulator/rest/charts"
+OWN_CHARTS = Path(__file__).parents[2] / "deploy/charts"
 
 
 @pytest.mark.slow
@@ -27,6 +28,9 @@ def test_helm_installs_tests_upgrades_and_uninstalls_five_charts(tmp_path: Path)
         for chart in sorted(CHARTS.iterdir()):
             place = ("-n", chart.name)
             helm("install", chart.name, str(chart), *place, "--create-namespace", "--wait", "--timeout=90s")
+        own = ("--set=settings.clusterName=demo", "--set=controller.image.repository=dovetail")
+        helm("install", "dovetail-crd", str(OWN_CHARTS / "dovetail-crd"), "-n", "kube-system")
+        helm("install", "dovetail", str(OWN_CHARTS / "dovetail"), "-n", "kube-system", *own)
         helm("test", "web", "-n", "web")
         helm("upgrade", "web", str(CHARTS / "web"), "-n", "web", "--set=cpu=300m", "--wait", "--timeout=90s")
         pods = sandbox.items("pods", "-A")

@@ -32,7 +32,7 @@ from dovetail.model.cloud.discounts import DiscountBook
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import FeatureGates, SchedulingSettings
 from dovetail.simulator.cluster import SimulatedCluster
-from dovetail.simulator.rest.sandbox import Sandbox, SandboxEndpoint
+from dovetail.simulator.rest.sandbox import CONTROLLER_NAMESPACE, Sandbox, SandboxEndpoint
 from dovetail.simulator.scenario.load import read_scenario
 from dovetail.simulator.scenario.model import Scenario
 
@@ -116,6 +116,7 @@ def sandbox(**arguments: Any) -> None:
             discounts=discounts,
             burstable=BurstablePolicy(options.burstable),
             gates=options.feature_gates,
+            namespace=CONTROLLER_NAMESPACE,
             settings=SchedulingSettings(
                 reserved_capacity=options.feature_gates.ReservedCapacity,
                 node_cost=options.node_cost,

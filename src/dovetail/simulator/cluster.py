@@ -55,13 +55,6 @@ from dovetail.simulator.storage.pv_binder import PersistentVolumeBinder
 START: Final = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 FIELD_MANAGER: Final = "scenario"
 
-_SAVINGS_LEDGER: Final = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": LEDGER_CONFIG_MAP, "namespace": "kube-system"},
-}
-"""ConfigMap that the chart installs."""
-
 
 class SimulatedCluster:
     """API server, scheduler, controller manager, kubelets, EC2 and the operator.
@@ -86,11 +79,13 @@ class SimulatedCluster:
         policy: Policy = DEFAULT_POLICY,
         fork: Fork | None = None,
         keep_events: bool = True,
+        namespace: str = "kube-system",
     ) -> None:
         """Build and start the cluster; ``kube`` builds each operator's API client.
 
         With ``fork`` it begins as a copy of a recorded cluster. Without ``keep_events``, Events
         of the operator and the control plane are not stored: only ``kubectl`` and the view read them.
+        ``namespace`` is that of the controllers and their savings ledger.
         """
         self._kube = kube
         self._catalog = catalog
@@ -101,6 +96,7 @@ class SimulatedCluster:
         self._burstable = burstable
         self._consolidation = consolidation
         self._keep_events = keep_events
+        self._namespace = namespace
         self._policy = policy
         self.clock = VirtualClock(start=start)
         self.random = SeededRandomSource(scenario.seed)
@@ -144,7 +140,7 @@ class SimulatedCluster:
             self.fork = fork.restore(self.api, self.clock, self.ec2, self.kubelets)
             self.unmanaged.update(fork.unmanaged)
         try:
-            self.apply((_SAVINGS_LEDGER, *scenario.objects))
+            self.apply((_encode_ledger(namespace), *scenario.objects))
         except ApiError as error:
             raise ScenarioError(f"manifests: {error}") from error
         self.operator = self._start_operator()
@@ -253,6 +249,7 @@ class SimulatedCluster:
             consolidation=self._consolidation,
             keep_events=self._keep_events,
             policy=self._policy,
+            namespace=self._namespace,
         )
 
     def _instance_exists(self, provider_id: str) -> bool | None:
@@ -319,6 +316,12 @@ class SimulatedCluster:
                 allocatable=instance_type.allocatable.without_zeros(),
             )
         )
+
+
+def _encode_ledger(namespace: str) -> Object:
+    """Return the ConfigMap that the chart installs."""
+    meta = {"name": LEDGER_CONFIG_MAP, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
 def _raise_broken_object_error(error: Exception) -> None:

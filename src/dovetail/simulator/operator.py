@@ -56,6 +56,7 @@ class SimulatedOperator:
         consolidation: ConsolidationSettings = ConsolidationSettings(),  # noqa: B008 - frozen
         keep_events: bool = True,
         policy: Policy = DEFAULT_POLICY,
+        namespace: str = "kube-system",
     ) -> None:
         """Start the controllers; ``kube`` is a client of ``api``, maybe with checks.
 
@@ -81,6 +82,7 @@ class SimulatedOperator:
         )
         context = self.context = ControllerContext(
             cache=self.cache,
+            namespace=namespace,
             assignments=PodAssignments(self.cache),
             nominations=NodeNominations(),
             evictions=PendingEvictions(),

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import ssl
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -9,16 +10,17 @@ from typing import Any
 
 import aiohttp
 
+from dovetail.data.bundled import bundled_prices
 from dovetail.host.clock import SystemClock
 from dovetail.logs import LogLine
 from dovetail.ports.api_resources import REPLICA_SETS
 from dovetail.simulator.apiserver.write import freeze_object
 from dovetail.simulator.cluster import SimulatedCluster
-from dovetail.simulator.rest.sandbox import Sandbox, SandboxEndpoint
+from dovetail.simulator.rest.sandbox import CONTROLLER_NAMESPACE, Sandbox, SandboxEndpoint
 from dovetail.simulator.scenario.model import Phase, Until, Wait
 from tests.simulator.rest.rest_server import TOKEN
 from tests.support.simulator.api_server import a_pod, a_replica_set, run_pod
-from tests.support.simulator.clusters import build_cluster, build_scenario, scaled
+from tests.support.simulator.clusters import build_cluster, build_scenario, scaled, small_catalog
 
 SCENARIO = build_scenario(
     Phase(name="wait", actions=(Wait(timedelta(seconds=5)),)),
@@ -67,6 +69,19 @@ def test_it_listens_on_loopback_and_its_kubeconfig_has_the_url() -> None:
     [cluster] = endpoint.kubeconfig["clusters"]
     assert cluster["cluster"]["server"] == endpoint.url
     assert endpoint.url.startswith("https://127.0.0.1:")
+
+
+def test_helm_finds_nothing_that_hinders_the_documented_installation() -> None:
+    async def client(get: Get) -> None:
+        assert '"items":[]' in await get("/api/v1/namespaces/kube-system/configmaps")
+        crds = json.loads(await get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions"))["items"]
+        for meta in (crd["metadata"] for crd in crds):
+            assert meta["labels"] == {"app.kubernetes.io/managed-by": "Helm"}
+            assert meta["annotations"]["meta.helm.sh/release-name"] == "dovetail-crd"
+            assert meta["annotations"]["meta.helm.sh/release-namespace"] == "kube-system"
+
+    prices, namespace = bundled_prices(), CONTROLLER_NAMESPACE
+    serve(SimulatedCluster(SCENARIO, catalog=small_catalog(), prices=prices, namespace=namespace), client)
 
 
 def test_the_scenario_runs_while_requests_are_served() -> None:

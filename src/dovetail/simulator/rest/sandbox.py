@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.crds.definition import Definition
 from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.logs import LogLine
 from dovetail.ports.api_resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -22,6 +23,10 @@ from dovetail.simulator.scenario_runner import ScenarioRunner
 
 CONTROLLER_LABEL: Final = ("karpenter", "controller")
 """Label of the pod whose log is the log of the controllers."""
+CONTROLLER_NAMESPACE: Final = "karpenter"
+"""Namespace of that pod; kube-system is free for what users install there."""
+_CRD_RELEASE: Final = {"name": "dovetail-crd", "namespace": "kube-system"}
+"""Release and namespace of the CustomResourceDefinitions in the guide of the installation."""
 CONTEXT: Final = "dovetail-sandbox"
 
 
@@ -50,7 +55,7 @@ class Sandbox:
         """
         cluster.kubelets.heartbeats.write_all()  # Clients see them.
         for definition in DEFINITIONS:
-            cluster.api.create(CUSTOM_RESOURCE_DEFINITIONS, definition.encode())
+            cluster.api.create(CUSTOM_RESOURCE_DEFINITIONS, _encode_installed(definition))
         steps = ScenarioRunner(cluster, scenario).steps(every=timedelta(seconds=MAX_SLEEP * speed))
         self._runner = RealTimeRunner(cluster.clock, speed=speed, clock=clock, scenario_steps=steps)
         self._token = token
@@ -91,6 +96,19 @@ class Sandbox:
         key, value = CONTROLLER_LABEL
         is_controller = get_field(pod, "metadata", "labels", key) == value
         return self._controller_log if is_controller else None
+
+
+def _encode_installed(definition: Definition) -> dict[str, Any]:
+    """Return a CustomResourceDefinition as helm installs it from ``dovetail-crd``.
+
+    Without its marks, helm refuses to install the chart: the objects would belong to no release.
+    """
+    encoded = definition.encode()
+    meta = encoded["metadata"]
+    labels = {"app.kubernetes.io/managed-by": "Helm"}
+    annotations = {f"meta.helm.sh/release-{key}": value for key, value in _CRD_RELEASE.items()}
+    encoded["metadata"] = {**meta, "labels": labels, "annotations": {**meta["annotations"], **annotations}}
+    return encoded
 
 
 def encode_kubeconfig(url: str, token: str, certificate: str) -> dict[str, Any]:
