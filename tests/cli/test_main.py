@@ -45,6 +45,20 @@ def test_command_names_are_completed() -> None:
     assert result.stdout.split() == ["plain,simulate"]
 
 
+@pytest.mark.parametrize(
+    ("program", "usage"), [("dovetail", "dovetail top"), ("kubectl-dovetail", "kubectl dovetail top")]
+)
+def test_help_names_the_command_as_it_was_called(tmp_path: Path, program: str, usage: str) -> None:
+    script = tmp_path / program
+    script.write_text("from dovetail.cli.main import main\nmain()\n")
+
+    done = subprocess.run(
+        [sys.executable, str(script), "top", "--help"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.startswith(f"Usage: {usage} [OPTIONS]")
+
+
 def test_a_mistyped_command_gets_a_suggestion() -> None:
     result = CliRunner().invoke(cli, ["simulat"])
 

@@ -191,4 +191,9 @@ def cli() -> None:
 def main() -> None:
     """Run the command line."""
     reduce_collections()
-    cli(prog_name="dovetail")
+    cli(prog_name=_command_name(sys.argv[0]), complete_var="_DOVETAIL_COMPLETE")
+
+
+def _command_name(program: str) -> str:
+    """Return how the user has called this program, as help and usage errors print it."""
+    return "kubectl dovetail" if Path(program).name.startswith("kubectl-dovetail") else "dovetail"
