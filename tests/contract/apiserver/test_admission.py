@@ -16,6 +16,7 @@ from dovetail.ports.api_resources import (
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    PRIORITY_CLASSES,
     STATEFUL_SETS,
     Resource,
 )
@@ -477,3 +478,21 @@ def test_a_node_condition_without_fields_is_stored(server: Subject) -> None:
     node: Object = {"metadata": {"name": server.unique("odd")}, "status": {"conditions": [{}]}}
 
     server.create(NODES, node)
+
+
+def test_a_priorityclass_of_a_user_is_below_those_of_the_system(server: Subject) -> None:
+    too_high = {"metadata": {"name": server.unique("too-high")}, "value": 2_000_000_000}
+
+    with pytest.raises(Invalid) as rejected:
+        server.create(PRIORITY_CLASSES, too_high)
+
+    expected = "value: Forbidden: maximum allowed value of a user defined priority is 1000000000"
+    assert expected in str(rejected.value)
+    server.create(PRIORITY_CLASSES, {**too_high, "value": 1_000_000_000})
+
+
+def test_the_prefix_of_the_systems_priorityclasses_is_reserved(server: Subject) -> None:
+    name = f"system-{server.unique('mine')}"
+
+    with pytest.raises(Invalid, match="prefix are reserved for system use only"):
+        server.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 1})

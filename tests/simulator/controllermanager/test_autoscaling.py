@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dovetail.ports.api_resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
+from dovetail.ports.api_resources import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS
 from dovetail.simulator.apiserver.options import PatchType
 from tests.support.simulator.controller_manager import WorkloadCluster, a_workload
 
@@ -59,6 +59,24 @@ def test_load_above_the_target_adds_pods_until_each_has_its_target() -> None:
     assert replicas(cluster) == 8
     status = cluster.get(HORIZONTAL_POD_AUTOSCALERS, "web", "default")["status"]
     assert status["currentMetrics"][0]["resource"]["current"]["averageUtilization"] == 50
+
+
+def test_every_change_of_replicas_has_an_event_with_its_reason() -> None:
+    cluster = autoscaled(replicas=1)
+    load(cluster, cpu="2")
+    cluster.wait(120)
+
+    load(cluster, cpu="100m")
+    cluster.wait(400)
+
+    events = [event for event in cluster.list(EVENTS).items if event["reason"] == "SuccessfulRescale"]
+    assert {event["involvedObject"]["kind"] for event in events} == {"HorizontalPodAutoscaler"}
+    assert sorted(event["message"] for event in events) == [
+        "New size: 2; reason: All metrics below target",
+        "New size: 2; reason: Current number of replicas below Spec.MinReplicas",
+        "New size: 4; reason: cpu resource utilization (percentage of request) above target",
+        "New size: 8; reason: cpu resource utilization (percentage of request) above target",
+    ]
 
 
 def test_a_sync_doubles_the_pods_at_most() -> None:

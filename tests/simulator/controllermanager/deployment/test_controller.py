@@ -116,6 +116,17 @@ def test_scaling_to_zero_leaves_no_pods_and_a_complete_deployment() -> None:
     assert "replicas" not in status(cluster)
 
 
+def test_a_deployment_without_replicas_is_complete_with_its_replicaset() -> None:
+    cluster = a_running_deployment(0)
+
+    (replica_set,) = cluster.list(REPLICA_SETS).items
+    (progressing,) = [
+        condition for condition in status(cluster)["conditions"] if condition["type"] == "Progressing"
+    ]
+    name = replica_set["metadata"]["name"]
+    assert progressing["message"] == f'ReplicaSet "{name}" has successfully progressed.'
+
+
 @pytest.mark.parametrize(
     ("surge", "unavailable", "most", "fewest_ready"),
     [

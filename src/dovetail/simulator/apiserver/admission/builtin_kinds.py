@@ -1,14 +1,23 @@
-"""Validation of nodes, volumes, CronJobs, PodDisruptionBudgets, and of label selectors."""
+"""Validation of nodes, volumes, CronJobs, PriorityClasses, PodDisruptionBudgets, and of label selectors."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from dovetail.codec.kube.pods import SYSTEM_PRIORITIES
 from dovetail.core.disruption.cron import parse_schedule
-from dovetail.simulator.apiserver.admission.field_errors import FieldError, JsonObject, invalid, required
+from dovetail.simulator.apiserver.admission.field_errors import (
+    FieldError,
+    JsonObject,
+    forbidden,
+    invalid,
+    required,
+)
 from dovetail.simulator.apiserver.storage.frozen_object import get_field
 
 _SELECTOR_OPERATORS: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 """True for operators of a label selector that need values."""
+_SYSTEM_PREFIX: Final = "system-"
+_MAX_USER_PRIORITY: Final = 1_000_000_000
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _VOLUME_SETTINGS: Final = frozenset(
     {
@@ -115,6 +124,24 @@ def validate_hpa(obj: JsonObject) -> Iterator[FieldError]:
         yield invalid("spec.maxReplicas", f"{high}: must be greater than 0")
     elif high < low:
         yield invalid("spec.maxReplicas", f"{high}: must be greater than or equal to `minReplicas`")
+
+
+def validate_priority_class(obj: JsonObject) -> Iterator[FieldError]:
+    """Validate a PriorityClass: the prefix ``system-`` and higher values are reserved."""
+    name, value = obj["metadata"]["name"], obj.get("value") or 0
+    if name.startswith(_SYSTEM_PREFIX):
+        known = SYSTEM_PRIORITIES.get(name)
+        if known != value:
+            error = f"value of {name} PriorityClass must be {known}"
+            if known is None:
+                error = f"{name} is not a known system priority class"
+            yield forbidden(
+                "metadata.name",
+                f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. "
+                f"error: {error}",
+            )
+    elif value > _MAX_USER_PRIORITY:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}")
 
 
 def validate_pdb(obj: JsonObject) -> Iterator[FieldError]:

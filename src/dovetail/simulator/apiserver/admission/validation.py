@@ -22,6 +22,7 @@ from dovetail.ports.api_resources import (
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    PRIORITY_CLASSES,
     REPLICA_SETS,
     ROLE_BINDINGS,
     ROLES,
@@ -36,6 +37,7 @@ from dovetail.simulator.apiserver.admission.builtin_kinds import (
     validate_label_selector,
     validate_node,
     validate_pdb,
+    validate_priority_class,
     validate_schedule,
     validate_volume,
     validate_volume_claim,
@@ -121,6 +123,7 @@ class Validator:
             PERSISTENT_VOLUME_CLAIMS: validate_volume_claim,
             POD_DISRUPTION_BUDGETS: validate_pdb,
             HORIZONTAL_POD_AUTOSCALERS: validate_hpa,
+            PRIORITY_CLASSES: validate_priority_class,
             CUSTOM_RESOURCE_DEFINITIONS: validate_definition,
             **{resource: partial(validate_custom_resource, resource) for resource in CUSTOM_RESOURCES},
         }

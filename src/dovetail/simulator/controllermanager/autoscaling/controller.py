@@ -28,6 +28,8 @@ class _Decision(msgspec.Struct, frozen=True):
     conditions: tuple[tuple[str, bool, str, str], ...]
     """Type, status, reason and message."""
     metrics: tuple[Mapping[str, Any], ...] = ()
+    reason: str = ""
+    """Why the replicas change."""
 
 
 class HorizontalPodAutoscalerController(Controller):
@@ -40,6 +42,7 @@ class HorizontalPodAutoscalerController(Controller):
         self._histories: dict[ObjectKey, ScalingHistory] = {}
         self._seen: dict[ObjectKey, tuple[object, ...]] = {}
         """UID, generation and annotations, which have the load."""
+        self._events = context.events_of("horizontal-pod-autoscaler")
 
     def _handle_event(self, event: WatchEvent) -> None:
         if event.type is not EventType.DELETED:
@@ -97,6 +100,8 @@ class HorizontalPodAutoscalerController(Controller):
             name, replicas = scale["metadata"]["name"], {"spec": {"replicas": decision.replicas}}
             self._context.api.patch(target, name, replicas, PatchType.MERGE, key[0], subresource="scale")
             history.record_change(self._context.now(), decision.replicas - current)
+            message = f"New size: {decision.replicas}; reason: {decision.reason}"
+            self._events.record(HORIZONTAL_POD_AUTOSCALERS, hpa, "SuccessfulRescale", message)
         self._write_status(hpa, decision, current=current)
 
     def _decide(
@@ -113,7 +118,9 @@ class HorizontalPodAutoscalerController(Controller):
         active = _scaling_active(proposals)
         if not low <= current <= high:
             bounded = max(low, min(current, high))
-            return _Decision(bounded, (able, active, _limited(current, low, high)), metrics)
+            bound = "above Spec.MaxReplicas" if current > high else "below Spec.MinReplicas"
+            reason = f"Current number of replicas {bound}"
+            return _Decision(bounded, (able, active, _limited(current, low, high)), metrics, reason)
         known = [proposal.replicas for proposal in proposals if proposal.replicas is not None]
         # A missing metric may hide load: it does not allow to scale down.
         desired = max(known, default=current)
@@ -121,7 +128,12 @@ class HorizontalPodAutoscalerController(Controller):
             desired = max(desired, current)
         allowed = history.limit(spec.get("behavior"), self._context.now(), current, desired)
         bounded = max(low, min(allowed, high))
-        return _Decision(bounded, (able, active, _limited(desired, low, high)), metrics)
+        return _Decision(
+            bounded,
+            (able, active, _limited(desired, low, high)),
+            metrics,
+            _explain_change(proposals, current),
+        )
 
     def _ready_pods(self, namespace: str, scale: Object) -> list[Object]:
         options = ListOptions(namespace=namespace, label_selector=scale["status"].get("selector") or "")
@@ -151,6 +163,14 @@ class HorizontalPodAutoscalerController(Controller):
         if decision.replicas != current:
             status["lastScaleTime"] = now
         self._context.update_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status)
+
+
+def _explain_change(proposals: Sequence[Proposal], current: int) -> str:
+    """Return why replicas change: the metric that asks for most, or that none asks for more."""
+    most = max(proposals, key=lambda proposal: proposal.replicas or 0, default=None)
+    if most is None or (most.replicas or 0) <= current:
+        return "All metrics below target"
+    return f"{most.description} above target"
 
 
 def _scaling_active(proposals: Sequence[Proposal]) -> tuple[str, bool, str, str]:

@@ -29,6 +29,8 @@ class Proposal(msgspec.Struct, frozen=True):
     status: Mapping[str, Any] | None = None
     """Entry of ``status.currentMetrics``."""
     problem: str = ""
+    description: str = ""
+    """The metric as Events name it."""
 
 
 def propose_replicas(hpa: Object, pods: Sequence[Object], current: int) -> Iterator[Proposal]:
@@ -68,7 +70,9 @@ def _propose_by_resource(
     utilization = 100 * load / requested
     replicas = _scale(current, len(pods), utilization / target["averageUtilization"])
     value = {"averageUtilization": round(utilization), "averageValue": f"{round(1000 * load / len(pods))}m"}
-    return Proposal(replicas, name, _current(metric, field, value))
+    container = "container " if field == "containerResource" else ""
+    described = f"{name} {container}resource utilization (percentage of request)"
+    return Proposal(replicas, name, _current(metric, field, value), description=described)
 
 
 def _propose_by_value(metric: Object, field: str, load: float, pods: int, current: int) -> Proposal:
@@ -84,7 +88,13 @@ def _propose_by_value(metric: Object, field: str, load: float, pods: int, curren
         wanted = float(parse_quantity(target.get("value") or "1"))
         replicas = _scale(current, pods, load / wanted if wanted else 0.0)
         value = {"value": f"{round(1000 * load)}m"}
-    return Proposal(replicas, name, _current(metric, field, value))
+    return Proposal(replicas, name, _current(metric, field, value), description=_describe(field, name))
+
+
+def _describe(field: str, name: str) -> str:
+    if field in _RESOURCE_SOURCES.values():
+        return f"{name} {'container ' if field == 'containerResource' else ''}resource"
+    return f"{field} metric {name}"
 
 
 def _scale(current: int, pods: int, ratio: float) -> int:

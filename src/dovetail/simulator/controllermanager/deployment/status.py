@@ -96,14 +96,18 @@ class Progress:
             self._write(condition)
 
     def update_progressing(self, counts: Mapping[str, int], name: str) -> timedelta | None:
-        """Set Progressing; return the time left until the progress deadline."""
+        """Set Progressing; return the time left until the progress deadline.
+
+        ``name`` is that of the new ReplicaSet, if it is known.
+        """
         condition = self._progressing_condition()
         complete = condition is not None and condition["reason"] == _COMPLETE
         if complete and counts.get("replicas") == counts.get("updatedReplicas"):
             return None
-        if is_complete(self._deployment, counts):
+        # Without replicas, a Deployment is complete before its new ReplicaSet is known; that requeues it.
+        if name and is_complete(self._deployment, counts):
             self._set_progressing("True", _COMPLETE, f'ReplicaSet "{name}" has successfully progressed.')
-        elif self._has_progressed(counts):
+        elif name and self._has_progressed(counts):
             self._set_progressing("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
         return self._check_deadline(name)
 
@@ -129,7 +133,8 @@ class Progress:
         due = datetime.fromisoformat(condition["lastUpdateTime"]) + self._deadline
         if due > self._now:
             return due - self._now
-        self._set_progressing("False", _DEADLINE_EXCEEDED, f'ReplicaSet "{name}" has timed out progressing.')
+        subject = f'ReplicaSet "{name}"' if name else f'Deployment "{self._deployment["metadata"]["name"]}"'
+        self._set_progressing("False", _DEADLINE_EXCEEDED, f"{subject} has timed out progressing.")
         return None
 
     def _has_progressed(self, counts: Mapping[str, int]) -> bool:
