@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from dovetail.ports.api_resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from dovetail.ports.kube_errors import Invalid, NotFound, TooManyRequests
+from dovetail.ports.kube_errors import BadRequest, Invalid, NotFound, TooManyRequests
 from tests.contract.apiserver.subject import Object, Subject
 
 T = TypeVar("T")
@@ -22,6 +22,17 @@ SPEC = {
         "size": {"type": "integer", "minimum": 1},
         "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
         "parts": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "ports": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": {"type": "string"}, "number": {"type": "integer"}},
+            },
+        },
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
     },
 }
 
@@ -36,21 +47,28 @@ def eventually(attempt: Callable[[], T]) -> T:
     return attempt()
 
 
-@pytest.fixture
-def widgets(server: Subject) -> Iterator[Resource]:
+def a_definition(server: Subject, spec: Object) -> Object:
+    """A definition of widgets in a group of their own."""
     group = server.unique("widgets").replace("-", "") + ".example.com"
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    schema = {"type": "object", "properties": {"spec": SPEC, "status": {"type": "object"}}}
+    schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    definition: Object = {
+    more = {"subresources": {"status": {}}, "selectableFields": [{"jsonPath": ".spec.colour"}]}
+    return {
         "metadata": {"name": f"widgets.{group}"},
         "spec": {
             "group": group,
             "names": names,
             "scope": "Namespaced",
-            "versions": [{**version, "subresources": {"status": {}}}],
+            "versions": [{**version, **more} if "colour" in spec.get("properties", {}) else version],
         },
     }
+
+
+@pytest.fixture
+def widgets(server: Subject) -> Iterator[Resource]:
+    definition = a_definition(server, SPEC)
+    group = definition["spec"]["group"]
     server.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     resource = Resource(
         group, "v1", "widgets", "Widget", has_generation=True, is_custom=True, singular="widget"
@@ -151,3 +169,69 @@ def test_the_deletion_of_a_definition_deletes_its_objects(server: Subject, widge
     while not is_gone():
         assert time.monotonic() < end
         time.sleep(0.1)  # noqa: TID251
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        (
+            {"type": "object", "properties": {"size": {"minimum": 1}}},
+            "properties[spec].properties[size].type: Required value: "
+            "must not be empty for specified object fields",
+        ),
+        (
+            {"type": "array", "items": {"minimum": 1}},
+            "properties[spec].items.type: Required value: must not be empty for specified array items",
+        ),
+        ({"type": "array"}, "properties[spec].items: Required value: must be specified"),
+        (
+            {"type": "object", "anyOf": [{"properties": {"a": {"minimum": 1}}}]},
+            "properties[spec].properties[a]: Required value: because it is defined in",
+        ),
+        (
+            {"type": "string", "anyOf": [{"type": "string"}]},
+            "properties[spec].anyOf[0].type: Forbidden: must be empty to be structural",
+        ),
+    ],
+)
+def test_a_schema_that_is_not_structural_is_rejected(server: Subject, spec: Object, error: str) -> None:
+    with pytest.raises(Invalid) as rejected:
+        server.create(CUSTOM_RESOURCE_DEFINITIONS, a_definition(server, spec))
+
+    assert error in str(rejected.value)
+
+
+def test_a_field_that_is_an_integer_or_a_string_is_structural(server: Subject) -> None:
+    either = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+    definition = a_definition(server, {"type": "object", "properties": {"port": either}})
+
+    server.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+
+    server.delete(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
+
+
+def test_lists_with_a_key_or_an_item_twice_are_rejected(server: Subject, widgets: Resource) -> None:
+    ports = [{"name": "a", "number": 1}, {"name": "b"}, {"name": "a", "number": 2}]
+
+    with pytest.raises(Invalid) as rejected:
+        eventually(lambda: server.create(widgets, widget(widgets, "a", ports=ports, tags=["x", "x"])))
+
+    message = str(rejected.value)
+    assert "spec.ports[2]: Duplicate value" in message
+    assert "spec.tags[1]: Duplicate value" in message
+    server.create(widgets, widget(widgets, "a", ports=ports[:2], tags=["x", "y"]))
+
+
+def test_objects_are_selected_by_the_selectable_fields_of_their_definition(
+    server: Subject, widgets: Resource
+) -> None:
+    eventually(lambda: server.create(widgets, widget(widgets, "a", colour="blue")))
+    server.create(widgets, widget(widgets, "b", colour="red"))
+
+    blue = server.list(widgets, field_selector="spec.colour=blue")["items"]
+    others = server.list(widgets, field_selector="spec.colour!=blue")["items"]
+
+    assert [item["metadata"]["name"] for item in blue] == ["a"]
+    assert [item["metadata"]["name"] for item in others] == ["b"]
+    with pytest.raises(BadRequest, match="field label not supported"):
+        server.list(widgets, field_selector="spec.size=1")

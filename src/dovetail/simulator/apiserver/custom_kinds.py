@@ -38,6 +38,8 @@ class _Kind(msgspec.Struct, frozen=True):
     schema: Schema
     """Of the storage version."""
     defaults: SchemaDefaults | None
+    selectable_fields: tuple[str, ...]
+    """Fields of all versions that field selectors may name."""
 
 
 class CustomKinds:
@@ -74,6 +76,11 @@ class CustomKinds:
         if known is None:
             self._store.add_collection(storage)
         return None
+
+    def selectable_fields(self, resource: Resource) -> tuple[str, ...]:
+        """Return the fields that field selectors of a kind may name, beside its name and namespace."""
+        kind = self._kinds.get(resource.qualified_name)
+        return kind.selectable_fields if kind is not None else ()
 
     def apply_defaults(self, resource: Resource, obj: dict[str, Any]) -> None:
         """Set the defaults of the schema in an object, in place."""
@@ -135,4 +142,11 @@ def _decode_kind(definition: Object, storage: Resource) -> _Kind:
         ),
         schemas[stored],
         find_defaults(schemas[stored]),
+        tuple(
+            dict.fromkeys(
+                field["jsonPath"].removeprefix(".")
+                for version in versions
+                for field in version.get("selectableFields") or ()
+            )
+        ),
     )

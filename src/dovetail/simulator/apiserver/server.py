@@ -266,7 +266,7 @@ class ApiServer:
             return self._paginator.next_page(resource, options.continue_token, options.limit)
         if resource is LEASES:
             self.on_lease_read("")
-        predicate = _predicate(resource, options)
+        predicate = _predicate(resource, options, self.custom_kinds)
         collection = self._store.collections[resource]
         revision = _parse_revision(options.resource_version)
         self._store.check_resource_version(revision)
@@ -290,7 +290,7 @@ class ApiServer:
         if resource is LEASES:
             self.on_lease_read("")
             self.on_lease_watch()
-        predicate = _predicate(resource, options)
+        predicate = _predicate(resource, options, self.custom_kinds)
         collection = self._store.collections[resource]
         revision = _parse_revision(options.resource_version)
         self._store.check_resource_version(revision)
@@ -351,9 +351,12 @@ def _check_subresource(resource: Resource, subresource: str) -> None:
         raise NotFound("the server could not find the requested resource")
 
 
-def _predicate(resource: Resource, options: ListOptions | WatchOptions) -> SelectionPredicate:
+def _predicate(
+    resource: Resource, options: ListOptions | WatchOptions, kinds: CustomKinds
+) -> SelectionPredicate:
     namespace = options.namespace if resource.namespaced else ""
-    fields = parse_field_selector(options.field_selector, resource.plural)
+    custom = kinds.selectable_fields(resource) if options.field_selector else ()
+    fields = parse_field_selector(options.field_selector, resource.plural, custom)
     return SelectionPredicate(namespace, parse_label_selector(options.label_selector), fields)
 
 

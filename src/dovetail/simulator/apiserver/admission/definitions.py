@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dovetail.simulator.apiserver.admission.field_errors import FieldError, JsonObject, invalid, required
+from dovetail.simulator.apiserver.admission.structural_rules import validate_structural
 from dovetail.simulator.apiserver.storage.frozen_object import get_field
 
 _SCOPES: Final = ("Cluster", "Namespaced")
@@ -66,10 +67,19 @@ def validate_definition(obj: JsonObject) -> Iterator[FieldError]:
     if sum(bool(version.get("storage")) for version in versions) != 1:
         yield invalid("spec.versions", "must have exactly one version marked as storage version")
     for index, version in enumerate(versions):
-        if not version.get("name"):
-            yield required(f"spec.versions[{index}].name")
-        if get_field(version, "schema", "openAPIV3Schema") is None:
-            yield required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
-        elif get_field(version, "schema", "openAPIV3Schema", "type") != "object":
-            path = f"spec.versions[{index}].schema.openAPIV3Schema.type"
-            yield invalid(path, "must be object at the root")
+        yield from _validate_version(version, f"spec.versions[{index}]")
+
+
+def _validate_version(version: JsonObject, path: str) -> Iterator[FieldError]:
+    if not version.get("name"):
+        yield required(f"{path}.name")
+    schema = get_field(version, "schema", "openAPIV3Schema")
+    if schema is None:
+        yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+    else:
+        yield from validate_structural(schema, f"{path}.schema.openAPIV3Schema")
+    for number, field in enumerate(version.get("selectableFields") or ()):
+        json_path = field.get("jsonPath") or ""
+        if not json_path.startswith("."):
+            message = f'"{json_path}": must be a simple json path'
+            yield invalid(f"{path}.selectableFields[{number}].jsonPath", message)

@@ -1,13 +1,14 @@
 """Structural schemas of CustomResourceDefinitions: validation and pruning.
 
-CEL rules (``x-kubernetes-validations``), formats and the uniqueness of list keys are not
-evaluated.
+CEL rules (``x-kubernetes-validations``) and formats are not evaluated.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from dovetail.model.frozen import FrozenDict
 from dovetail.simulator.apiserver.admission.field_errors import FieldError, invalid, required
@@ -20,6 +21,8 @@ _METADATA: Final = frozenset({"apiVersion", "kind", "metadata"})
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
+_LIST_TYPE: Final = "x-kubernetes-list-type"
+_LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = FrozenDict(
     {
         "object": (dict,),
@@ -157,6 +160,23 @@ def _validate_array(schema: Schema, value: Sequence[Any], path: str) -> Iterator
         for index, item in enumerate(value):
             yield from _validate(items, item, f"{path}[{index}]")
     yield from _validate_bounds(schema, len(value), "Items", path)
+    yield from _validate_unique(schema, value, path)
+
+
+def _validate_unique(schema: Schema, value: Sequence[Any], path: str) -> Iterator[FieldError]:
+    """Validate that a set has no item twice, and a list of maps no item with the same keys."""
+    list_type, names = schema.get(_LIST_TYPE), schema.get(_LIST_MAP_KEYS) or ()
+    if list_type not in ("set", "map"):
+        return
+    seen: list[Any] = []
+    for index, item in enumerate(value):
+        key = item
+        if list_type == "map":
+            key = {name: item[name] for name in names if name in item} if isinstance(item, dict) else None
+        if any(json_equal(key, other) for other in seen):
+            encoded = msgspec.json.encode(key).decode()
+            yield f"{path}[{index}]", "FieldValueDuplicate", f"Duplicate value: {encoded}"
+        seen.append(key)
 
 
 def _validate_string(schema: Schema, value: str, path: str) -> Iterator[FieldError]:

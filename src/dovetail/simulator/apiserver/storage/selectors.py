@@ -191,10 +191,13 @@ def field_value(obj: Mapping[str, Any], field: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def parse_field_selector(text: str, plural: str) -> FieldSelector:
-    """Parse ``spec.nodeName=a,status.phase!=b`` for a resource."""
+def parse_field_selector(text: str, plural: str, custom: tuple[str, ...] = ()) -> FieldSelector:
+    """Parse ``spec.nodeName=a,status.phase!=b`` for a resource.
+
+    ``custom``: the selectable fields of its CustomResourceDefinition.
+    """
     requirements = []
-    selectable = ("metadata.name", "metadata.namespace", *SELECTABLE_FIELDS.get(plural, ()))
+    selectable = ("metadata.name", "metadata.namespace", *SELECTABLE_FIELDS.get(plural, ()), *custom)
     for part in filter(None, (part.strip() for part in text.split(","))):
         match = re.fullmatch(r"([^!=]+?)\s*(==|=|!=)\s*(.*)", part)
         if match is None:
