@@ -1,12 +1,18 @@
-"""ResourceQuotas limit the pods and volume claims of a namespace."""
+"""ResourceQuotas limit the pods, volume claims and numbers of objects of a namespace."""
 
 from typing import Any
 
 import pytest
 
-from dovetail.ports.api_resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS
+from dovetail.ports.api_resources import (
+    DEPLOYMENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+)
 from dovetail.ports.kube_errors import Forbidden
-from tests.contract.apiserver.objects import a_pod
+from tests.contract.apiserver.objects import a_deployment, a_pod
 from tests.contract.apiserver.subject import Object, Subject
 
 
@@ -63,3 +69,33 @@ def test_a_dry_run_takes_nothing_of_a_quota(server: Subject) -> None:
     server.create(PODS, pod("a"), dry_run=True)
 
     server.create(PODS, pod("b"))
+
+
+def a_service(name: str, kind: str = "ClusterIP") -> Object:
+    return {"metadata": {"name": name}, "spec": {"type": kind, "ports": [{"port": 80}]}}
+
+
+def test_the_number_of_services_is_limited(server: Subject) -> None:
+    create_quota(server, services="2", services__loadbalancers="0")
+    server.create(SERVICES, a_service("a"))
+
+    with pytest.raises(Forbidden) as balanced:
+        server.create(SERVICES, a_service("b", "LoadBalancer"))
+    assert "requested: services.loadbalancers=1, used: services.loadbalancers=0" in str(balanced.value)
+    server.create(SERVICES, a_service("b"))
+    with pytest.raises(Forbidden) as rejected:
+        server.create(SERVICES, a_service("c"))
+
+    expected = 'services "c" is forbidden: exceeded quota: team, requested: services=1, used: services=2'
+    assert expected in str(rejected.value)
+
+
+def test_objects_of_any_kind_are_counted(server: Subject) -> None:
+    create_quota(server, **{"count/deployments__apps": "1"})
+    server.create(DEPLOYMENTS, a_deployment("a"))
+
+    with pytest.raises(Forbidden) as rejected:
+        server.create(DEPLOYMENTS, a_deployment("b"))
+
+    assert 'deployments.apps "b" is forbidden: exceeded quota: team' in str(rejected.value)
+    assert "requested: count/deployments.apps=1, used: count/deployments.apps=1" in str(rejected.value)

@@ -1,11 +1,11 @@
 """Resource quota controller: the status of ResourceQuotas."""
 
-from dovetail.ports.api_resources import PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS
+from dovetail.ports.api_resources import PODS, RESOURCE_QUOTAS, Resource
 from dovetail.simulator.apiserver.admission.resource_quota import (
-    QUOTA_RESOURCES,
     Usage,
     add_usage,
     encode_status,
+    find_charged_kinds,
     measure_usage,
     read_limits,
 )
@@ -19,7 +19,7 @@ from dovetail.simulator.workqueue import start_watch
 
 
 class ResourceQuotaController(Controller):
-    """Computes usage when a quota changes, and when pods end or claims are deleted.
+    """Computes usage when a quota changes, pods end, or objects are deleted.
 
     Admission charges new objects; this controller subtracts ended ones.
     """
@@ -29,14 +29,21 @@ class ResourceQuotaController(Controller):
     def __init__(self, context: ManagerContext) -> None:
         super().__init__(context)
         self._quotas: set[ObjectKey] = set()
+        self._watched: set[Resource] = {PODS}
         context.pods.add_handler(self._pod_changed)
-        start_watch(context.api, context.clock, PERSISTENT_VOLUME_CLAIMS, self._claim_changed)
 
     def _handle_event(self, event: WatchEvent) -> None:
         super()._handle_event(event)
         if event.type is not EventType.DELETED:
             meta = event.object["metadata"]
             self._quotas.add((meta["namespace"], meta["name"]))
+            self._watch_charged(event.object)
+
+    def _watch_charged(self, quota: Object) -> None:
+        """Watch the kinds that a quota limits: most clusters have no quotas."""
+        for resource in sorted(find_charged_kinds(read_limits(quota)) - self._watched, key=str):
+            self._watched.add(resource)
+            start_watch(self._context.api, self._context.clock, resource, self._object_changed)
 
     def _forget(self, key: ObjectKey) -> None:
         super()._forget(key)
@@ -48,8 +55,9 @@ class ResourceQuotaController(Controller):
         if new is None or get_field(old, "status", "phase") != get_field(new, "status", "phase"):
             self._enqueue(old["metadata"]["namespace"])
 
-    def _claim_changed(self, event: WatchEvent) -> None:
-        if event.type is EventType.DELETED:
+    def _object_changed(self, event: WatchEvent) -> None:
+        # A change may be another type of a Service. Admission has charged new objects.
+        if event.type is not EventType.ADDED:
             self._enqueue(event.object["metadata"]["namespace"])
 
     def _enqueue(self, namespace: str) -> None:
@@ -62,9 +70,10 @@ class ResourceQuotaController(Controller):
         if quota is None:
             return
         used: Usage = {}
-        for resource in QUOTA_RESOURCES:
+        hard = read_limits(quota)
+        for resource in find_charged_kinds(hard):
             for obj in self._context.api.list(resource, ListOptions(namespace=key[0])).items:
                 used = add_usage(used, measure_usage(resource, obj))
-        status = encode_status(quota, used, read_limits(quota))
+        status = encode_status(quota, used, hard)
         if quota.get("status") != status:
             self._context.api.update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status")

@@ -1,8 +1,8 @@
-"""ResourceQuota admission of pods and volume claims.
+"""ResourceQuota admission: resources of pods, sizes of claims, object counts.
 
-Other names in a quota, such as ``count/deployments.apps``, are stored and not enforced, and
-neither are quotas with scopes. ``controllermanager.resource_quota`` computes the usage
-again when pods end.
+Other names in a quota, such as ``count/widgets.example.com``, are stored and not enforced,
+and neither are quotas with scopes. ``controllermanager.resource_quota`` computes the usage
+again when pods end and objects are deleted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,33 @@ from typing import Any, Final
 from dovetail.codec.kube.pod_specs import decode_template_resources
 from dovetail.model.kube.pod_requests import Container, PodResources
 from dovetail.model.kube.quantity import format_amount, parse_amount
-from dovetail.ports.api_resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, Resource
+from dovetail.ports.api_resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    RESOURCE_QUOTAS,
+    RESOURCES,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
 from dovetail.ports.kube_errors import Forbidden
 from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.apiserver.storage.store import Store
 
-QUOTA_RESOURCES: Final = (PODS, PERSISTENT_VOLUME_CLAIMS)
-"""Kinds whose objects are charged."""
+_NAMED_BY_PLURAL: Final = (
+    *(PODS, PERSISTENT_VOLUME_CLAIMS),
+    *(SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS),
+)
+"""Kinds whose number a quota limits as ``services``, too, beside ``count/services``."""
+_LOAD_BALANCERS: Final = "services.loadbalancers"
+_NODE_PORTS: Final = "services.nodeports"
+_COUNTED: Final = {
+    **{f"count/{resource.qualified_name}": resource for resource in RESOURCES if resource.namespaced},
+    **{resource.plural: resource for resource in _NAMED_BY_PLURAL},
+    **dict.fromkeys((_LOAD_BALANCERS, _NODE_PORTS), SERVICES),
+}
+"""Names of numbers of objects → the kind that is counted."""
 _FINAL_PHASES: Final = ("Succeeded", "Failed")
 _UNPREFIXED: Final = ("cpu", "memory", "ephemeral-storage")
 """Names that mean requests without a prefix, too."""
@@ -38,7 +58,7 @@ class QuotaAdmission:
     def admit(self, resource: Resource, obj: Mapping[str, Any], *, charge: bool) -> None:
         """Charge an object to the quotas of its namespace; Forbidden if one is exceeded."""
         quotas = self._store.collections[RESOURCE_QUOTAS].objects
-        if not quotas or resource not in QUOTA_RESOURCES:
+        if not quotas or not resource.namespaced:
             return
         namespace = obj["metadata"].get("namespace", "")
         charged = []
@@ -63,15 +83,37 @@ class QuotaAdmission:
 
 def measure_usage(resource: Resource, obj: Mapping[str, Any]) -> Usage:
     """Return what an object takes of a quota; ended pods take nothing."""
+    usage = {f"count/{resource.qualified_name}": 1}
+    if resource in _NAMED_BY_PLURAL:
+        usage[resource.plural] = 1
     if resource is PERSISTENT_VOLUME_CLAIMS:
         size = get_field(obj, "spec", "resources", "requests", "storage")
-        requested = {} if size is None else {"requests.storage": parse_amount("storage", size)}
-        return {"persistentvolumeclaims": 1, "count/persistentvolumeclaims": 1, **requested}
+        return usage if size is None else {**usage, "requests.storage": parse_amount("storage", size)}
+    if resource is SERVICES:
+        return usage | _measure_service(obj.get("spec") or {})
+    return _measure_pod(obj, usage) if resource is PODS else usage
+
+
+def find_charged_kinds(hard: Iterable[str]) -> frozenset[Resource]:
+    """Return the kinds whose objects take of what a quota limits."""
+    return frozenset(_COUNTED[name] for name in hard if name in _COUNTED) | {PODS, PERSISTENT_VOLUME_CLAIMS}
+
+
+def _measure_service(spec: Mapping[str, Any]) -> Usage:
+    is_balanced = spec.get("type") == "LoadBalancer"
+    has_node_ports = spec.get("type") == "NodePort" or (
+        is_balanced and spec.get("allocateLoadBalancerNodePorts") is not False
+    )
+    ports = len(spec.get("ports") or ()) if has_node_ports else 0
+    return {_LOAD_BALANCERS: int(is_balanced), _NODE_PORTS: ports}
+
+
+def _measure_pod(obj: Mapping[str, Any], counts: Usage) -> Usage:
     if get_field(obj, "status", "phase") in _FINAL_PHASES:
         return {}
     resources = decode_template_resources(obj["spec"])
     requests, limits = resources.total(), _sum_limits(resources)
-    usage = {"pods": 1, "count/pods": 1}
+    usage = dict(counts)
     for name, amount in requests.items():
         if name != "pods":
             usage[f"requests.{name}"] = amount
@@ -133,9 +175,7 @@ def _check_specified(resource: Resource, obj: Mapping[str, Any], quota: Object, 
 
 
 def _is_enforced(name: str) -> bool:
-    if name in ("pods", "persistentvolumeclaims", *_UNPREFIXED):
-        return True
-    return name in ("count/pods", "count/persistentvolumeclaims") or name.startswith(("requests.", "limits."))
+    return name in _COUNTED or name in _UNPREFIXED or name.startswith(("requests.", "limits."))
 
 
 def _base(name: str) -> str:
@@ -152,4 +192,5 @@ def _format(amounts: Mapping[str, int], names: Iterable[str]) -> str:
 
 def _reject(resource: Resource, obj: Mapping[str, Any], reason: str) -> None:
     name = obj["metadata"]["name"]
-    raise Forbidden(f'{resource.plural} "{name}" is forbidden: {reason}', kind=resource.plural, name=name)
+    message = f'{resource.qualified_name} "{name}" is forbidden: {reason}'
+    raise Forbidden(message, kind=resource.plural, name=name)
