@@ -66,6 +66,7 @@ CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, ("cm",), _NONE
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, ("limits",), _NONE)
 SECRETS = Resource("", "v1", "secrets", "Secret", subresources=_NONE)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",), _NONE)
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", True, ("ep",), _NONE)
 DEPLOYMENTS = Resource(
     "apps", "v1", "deployments", "Deployment", True, ("deploy",), _SCALE, has_generation=True
 )
@@ -81,6 +82,9 @@ POD_DISRUPTION_BUDGETS = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",), has_generation=True
 )
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, ("sc",), _NONE)
+CSI_DRIVERS = Resource(
+    "storage.k8s.io", "v1", "csidrivers", "CSIDriver", False, (), _NONE, has_generation=True
+)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, subresources=_NONE)
 VOLUME_ATTACHMENTS = Resource(
     "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, indexed_fields=_BY_NODE
@@ -133,6 +137,21 @@ VALIDATING_WEBHOOKS = Resource(
 )
 MUTATING_WEBHOOKS = msgspec.structs.replace(
     VALIDATING_WEBHOOKS, plural="mutatingwebhookconfigurations", kind="MutatingWebhookConfiguration"
+)
+VALIDATING_POLICY_BINDINGS = msgspec.structs.replace(
+    VALIDATING_WEBHOOKS,
+    plural="validatingadmissionpolicybindings",
+    kind="ValidatingAdmissionPolicyBinding",
+    categories=(),
+)
+VALIDATING_POLICIES = msgspec.structs.replace(
+    VALIDATING_POLICY_BINDINGS,
+    plural="validatingadmissionpolicies",
+    kind="ValidatingAdmissionPolicy",
+    subresources=("status",),
+)
+API_SERVICES = Resource(
+    "apiregistration.k8s.io", "v1", "apiservices", "APIService", False, categories=("api-extensions",)
 )
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io",

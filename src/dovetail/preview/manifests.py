@@ -17,7 +17,9 @@ from dovetail.simulator.rest.schema.decode import decode_fields
 
 _WITHOUT_EFFECT: Final = (
     *(kinds.ROLES, kinds.ROLE_BINDINGS, kinds.CLUSTER_ROLES, kinds.CLUSTER_ROLE_BINDINGS),
-    *(kinds.INGRESSES, kinds.INGRESS_CLASSES, kinds.NETWORK_POLICIES, kinds.ENDPOINT_SLICES),
+    *(kinds.INGRESSES, kinds.INGRESS_CLASSES, kinds.NETWORK_POLICIES),
+    *(kinds.ENDPOINT_SLICES, kinds.ENDPOINTS, kinds.CSI_DRIVERS),
+    *(kinds.API_SERVICES, kinds.VALIDATING_POLICIES, kinds.VALIDATING_POLICY_BINDINGS),
 )
 """Kinds that the simulator serves and that change no node."""
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")

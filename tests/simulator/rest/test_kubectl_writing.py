@@ -378,3 +378,60 @@ def test_every_write_is_reported_once(cluster: Cluster, kubectl: Kubectl) -> Non
     kubectl("get", "deployments")
 
     assert cluster.writes == 3
+
+
+KINDS_OF_CHARTS = """
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec:
+  service: {name: metrics-server, namespace: kube-system}
+  group: metrics.k8s.io
+  version: v1beta1
+  insecureSkipTLSVerify: true
+  groupPriorityMinimum: 100
+  versionPriority: 100
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: ebs.csi.aws.com}
+spec: {attachRequired: true, podInfoOnMount: false}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: replicas}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}
+  validations: [{expression: object.spec.replicas <= 5}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: replicas}
+spec: {policyName: replicas, validationActions: [Deny]}
+---
+apiVersion: v1
+kind: Endpoints
+metadata: {name: database}
+subsets: [{addresses: [{ip: 10.0.0.9}], ports: [{port: 5432}]}]
+"""
+
+
+def test_kinds_of_charts_are_applied_changed_and_shown(kubectl: Kubectl) -> None:
+    created = kubectl("apply", "-f", "-", stdin=KINDS_OF_CHARTS)
+    again = kubectl("apply", "-f", "-", stdin=KINDS_OF_CHARTS)
+    shown = [
+        kubectl("get", what, "--no-headers").split()[1:-1]
+        for what in ("apiservices", "csidrivers", "validatingadmissionpolicies", "ep")
+    ]
+
+    assert {line.split()[1] for line in created.splitlines()} == {"created"}
+    assert {line.split()[1] for line in again.splitlines()} == {"unchanged"}
+    assert shown == [
+        ["kube-system/metrics-server", "False", "(FailedDiscoveryCheck)"],
+        ["true", "false", "false", "<unset>", "false", "Persistent"],
+        ["1", "<unset>"],
+        ["10.0.0.9:5432"],
+    ]

@@ -25,8 +25,13 @@ _TYPES = {
     "any": "object",
 }
 
+_CORE = "Core"
+"""Prefix of types of the core group whose name another group has, too."""
+
 
 def model_of(resource: Resource, name: str) -> Any:
+    if name.startswith(_CORE):
+        return getattr(kubernetes.client, f"CoreV1{name.removeprefix(_CORE)}")
     for prefix in (resource.version.upper(), "V1", "DiscoveryV1", "RbacV1", "CoreV1"):
         model = getattr(kubernetes.client, f"{prefix}{name}", None)
         if model is not None:
@@ -35,7 +40,7 @@ def model_of(resource: Resource, name: str) -> Any:
 
 
 def type_of(field: Field) -> str:
-    type_name = _TYPES.get(field.type, field.type)
+    type_name = _TYPES.get(field.type, field.type.removeprefix(_CORE))
     if field.is_list:
         return f"List[{type_name}]"
     return f"Dict[str, {type_name}]" if field.is_map else type_name

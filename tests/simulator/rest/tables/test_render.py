@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from dovetail.ports.api_resources import (
+    API_SERVICES,
     CRON_JOBS,
+    CSI_DRIVERS,
     DAEMON_SETS,
+    ENDPOINTS,
     EVENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
@@ -19,6 +22,8 @@ from dovetail.ports.api_resources import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    VALIDATING_POLICIES,
+    VALIDATING_POLICY_BINDINGS,
     Resource,
 )
 from dovetail.simulator.rest.tables.render import encode_row, printer_columns
@@ -236,6 +241,30 @@ def test_volumes_show_their_claims() -> None:
     assert (volume["Access Modes"], volume["Claim"]) == ("RWO,RWX", "default/data")
     assert claim["Status"] == "Pending"
     assert (kind["Name"], kind["ReclaimPolicy"]) == ("x (default)", "Delete")
+
+
+def test_kinds_that_charts_bring_have_the_columns_of_kubernetes() -> None:
+    driver = shown(CSI_DRIVERS, {"spec": {"attachRequired": True, "volumeLifecycleModes": ["Persistent"]}})
+    unavailable = {"type": "Available", "status": "False", "reason": "FailedDiscoveryCheck"}
+    service = {"namespace": "kube-system", "name": "metrics-server"}
+    api = shown(API_SERVICES, {"spec": {"service": service}, "status": {"conditions": [unavailable]}})
+    policy = shown(VALIDATING_POLICIES, {"spec": {"validations": [{"expression": "true"}]}})
+    binding = shown(VALIDATING_POLICY_BINDINGS, {"spec": {"policyName": "x", "paramRef": {"name": "limits"}}})
+    addresses = [{"ip": f"10.0.0.{number}"} for number in range(1, 6)]
+    endpoints = shown(ENDPOINTS, {"subsets": [{"addresses": addresses, "ports": [{"port": 80}]}]})
+
+    assert (driver["AttachRequired"], driver["TokenRequests"], driver["Modes"]) == (
+        True,
+        "<unset>",
+        "Persistent",
+    )
+    assert (api["Service"], api["Available"]) == (
+        "kube-system/metrics-server",
+        "False (FailedDiscoveryCheck)",
+    )
+    assert (policy["Validations"], policy["ParamKind"]) == (1, "<unset>")
+    assert (binding["PolicyName"], binding["ParamRef"]) == ("x", "limits")
+    assert endpoints["Endpoints"] == "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 2 more..."
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.plural)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dovetail.ports.api_resources import (
+    API_SERVICES,
+    CSI_DRIVERS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -28,7 +30,7 @@ from dovetail.ports.kube_errors import BadRequest
 from dovetail.simulator.apiserver.admission.custom_resources import default_custom_resource
 from dovetail.simulator.apiserver.admission.definitions import default_definition, initial_definition_status
 from dovetail.simulator.apiserver.admission.plugins import add_default_tolerations, merge_label_keys
-from dovetail.simulator.apiserver.storage.frozen_object import freeze
+from dovetail.simulator.apiserver.storage.frozen_object import freeze, get_field
 
 _POD_SPEC: Final = {
     "restartPolicy": "Always",
@@ -189,6 +191,24 @@ def _initial_service_status(obj: dict[str, Any]) -> dict[str, Any]:
     return {"loadBalancer": {"ingress": [{"hostname": hostname}]}}
 
 
+def _initial_api_service_status(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the status of an APIService: nothing answers at the address of its Service."""
+    service = get_field(obj, "spec", "service")
+    name = "" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
+    condition = {
+        "type": "Available",
+        "status": "False" if service is not None else "True",
+        "reason": "FailedDiscoveryCheck" if service is not None else "Local",
+        "message": f"no container runs behind {name}" if name else "Local APIServices are always available",
+        "lastTransitionTime": obj["metadata"]["creationTimestamp"],
+    }
+    return {"conditions": [condition]}
+
+
+def _default_csi_driver(obj: dict[str, Any]) -> None:
+    obj["spec"] = {**_CSI_DRIVER_SPEC, **(obj.get("spec") or {})}
+
+
 def _default_hpa(obj: dict[str, Any]) -> None:
     obj["spec"] = {"minReplicas": 1, "metrics": [_DEFAULT_HPA_METRIC], **(obj.get("spec") or {})}
 
@@ -244,6 +264,14 @@ _DEFAULT_HPA_METRIC: Final = freeze(
 )
 _REVISION_HISTORY: Final = {"revisionHistoryLimit": 10}
 _DEPLOYMENT_SPEC: Final = {**_REVISION_HISTORY, "replicas": 1, "progressDeadlineSeconds": 600}
+_CSI_DRIVER_SPEC: Final = freeze(
+    {
+        **dict.fromkeys(("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"), False),
+        "attachRequired": True,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "volumeLifecycleModes": ["Persistent"],
+    }
+)
 _STATEFUL_SET_SPEC: Final = {
     **_REVISION_HISTORY,
     "replicas": 1,
@@ -261,6 +289,7 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     POD_DISRUPTION_BUDGETS: _default_pdb,
     LIMIT_RANGES: _default_limit_range,
     HORIZONTAL_POD_AUTOSCALERS: _default_hpa,
+    CSI_DRIVERS: _default_csi_driver,
     CUSTOM_RESOURCE_DEFINITIONS: default_definition,
     DEPLOYMENTS: _default_rollout("strategy", {"maxSurge": "25%", "maxUnavailable": "25%"}, _DEPLOYMENT_SPEC),
     REPLICA_SETS: _default_replicas,
@@ -278,6 +307,7 @@ _INITIAL_STATUS: Final[dict[Resource, Callable[[dict[str, Any]], dict[str, Any]]
     NAMESPACES: lambda _: {"phase": "Active"},
     CUSTOM_RESOURCE_DEFINITIONS: initial_definition_status,
     SERVICES: _initial_service_status,
+    API_SERVICES: _initial_api_service_status,
     PERSISTENT_VOLUMES: lambda _: {"phase": "Pending"},
     PERSISTENT_VOLUME_CLAIMS: lambda _: {"phase": "Pending"},
 }

@@ -105,6 +105,18 @@ def _print_endpoints(obj: Object, _: datetime) -> Cell:
     return f"{shown} + {more} more..." if more > 0 else shown
 
 
+def _print_subsets(obj: Object, _: datetime) -> Cell:
+    endpoints = []
+    for subset in obj.get("subsets") or ():
+        addresses = [str(address.get("ip", "")) for address in subset.get("addresses") or ()]
+        ports = [f":{port.get('port', '')}" for port in subset.get("ports") or ()] or [""]
+        endpoints += [f"{address}{port}" for port in ports for address in addresses]
+    more = len(endpoints) - _MAX_ENDPOINTS
+    shown = join_or_none(endpoints[:_MAX_ENDPOINTS])
+    return f"{shown} + {more} more..." if more > 0 else shown
+
+
+ENDPOINT_COLUMNS: Final = (NAME, Column("Endpoints", _print_subsets), AGE)
 ENDPOINT_SLICE_COLUMNS: Final = (
     NAME,
     Column("AddressType", print_text("addressType")),
@@ -133,6 +145,50 @@ QUOTA_COLUMNS: Final = (
     NAME,
     Column("Request", _print_usage(limits=False)),
     Column("Limit", _print_usage(limits=True)),
+    AGE,
+)
+
+
+def _print_names(*path: str, fields: tuple[str, str]) -> CellPrinter:
+    """Print two fields of a reference as ``first/second``."""
+
+    def print_cell(obj: Object, _: datetime) -> Cell:
+        reference = get_field(obj, *path)
+        return "/".join(reference[name] for name in fields if reference.get(name)) if reference else _UNSET
+
+    return print_cell
+
+
+def _print_api_service(obj: Object, _: datetime) -> Cell:
+    service = get_field(obj, "spec", "service")
+    return f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+
+
+def _print_available(obj: Object, _: datetime) -> Cell:
+    conditions = get_field(obj, "status", "conditions") or ()
+    available = next((entry for entry in conditions if entry.get("type") == "Available"), None)
+    if available is None:
+        return "Unknown"
+    status, reason = str(available.get("status", "")), available.get("reason")
+    return f"{status} ({reason})" if status != "True" and reason else status
+
+
+API_SERVICE_COLUMNS: Final = (
+    NAME,
+    Column("Service", _print_api_service),
+    Column("Available", _print_available),
+    AGE,
+)
+VALIDATING_POLICY_COLUMNS: Final = (
+    NAME,
+    Column("Validations", print_length("spec", "validations"), type="integer"),
+    Column("ParamKind", _print_names("spec", "paramKind", fields=("apiVersion", "kind"))),
+    AGE,
+)
+VALIDATING_POLICY_BINDING_COLUMNS: Final = (
+    NAME,
+    Column("PolicyName", print_text("spec", "policyName")),
+    Column("ParamRef", _print_names("spec", "paramRef", fields=("namespace", "name"))),
     AGE,
 )
 WEBHOOK_COLUMNS: Final = (NAME, Column("Webhooks", print_length("webhooks"), type="integer"), AGE)

@@ -50,6 +50,15 @@ def _print_class_name(obj: Object, _: datetime) -> Cell:
     return f"{name} (default)" if annotations.get(_DEFAULT_CLASS_ANNOTATION) == "true" else name
 
 
+def _print_audiences(obj: Object, _: datetime) -> Cell:
+    requests = get_field(obj, "spec", "tokenRequests") or ()
+    return ",".join(str(request.get("audience", "")) for request in requests) or _UNSET
+
+
+def _print_modes(obj: Object, _: datetime) -> Cell:
+    return ",".join(get_field(obj, "spec", "volumeLifecycleModes") or ()) or _UNSET
+
+
 VOLUME_COLUMNS: Final = (
     NAME,
     Column("Capacity", print_text("spec", "capacity", "storage")),
@@ -80,6 +89,16 @@ STORAGE_CLASS_COLUMNS: Final = (
     Column("ReclaimPolicy", print_text("reclaimPolicy", missing="Delete")),
     Column("VolumeBindingMode", print_text("volumeBindingMode", missing="Immediate")),
     Column("AllowVolumeExpansion", print_bool("allowVolumeExpansion"), type="boolean"),
+    AGE,
+)
+CSI_DRIVER_COLUMNS: Final = (
+    NAME,
+    Column("AttachRequired", print_bool("spec", "attachRequired"), type="boolean"),
+    Column("PodInfoOnMount", print_bool("spec", "podInfoOnMount"), type="boolean"),
+    Column("StorageCapacity", print_bool("spec", "storageCapacity"), type="boolean"),
+    Column("TokenRequests", _print_audiences),
+    Column("RequiresRepublish", print_bool("spec", "requiresRepublish"), type="boolean"),
+    Column("Modes", _print_modes),
     AGE,
 )
 CSI_NODE_COLUMNS: Final = (NAME, Column("Drivers", print_length("spec", "drivers"), type="integer"), AGE)
