@@ -28,7 +28,7 @@ def test_helm_installs_tests_upgrades_and_uninstalls_five_charts(tmp_path: Path)
         for chart in sorted(CHARTS.iterdir()):
             place = ("-n", chart.name)
             helm("install", chart.name, str(chart), *place, "--create-namespace", "--wait", "--timeout=90s")
-        own = ("--set=settings.clusterName=demo", "--set=controller.image.repository=dovetail")
+        own = ("--set=settings.clusterName=demo,controller.image.repository=dovetail,replicas=1", "--wait")
         helm("install", "dovetail-crd", str(OWN_CHARTS / "dovetail-crd"), "-n", "kube-system")
         helm("install", "dovetail", str(OWN_CHARTS / "dovetail"), "-n", "kube-system", *own)
         helm("test", "web", "-n", "web")

@@ -44,3 +44,7 @@ def test_kinds_without_objects_are_empty_and_not_missing() -> None:
     assert kinds.POD_DISRUPTION_BUDGETS in listed.empty
     assert kinds.NAMESPACES not in listed.empty  # Each API server has some.
     assert not listed.missing
+
+
+def test_listed_objects_have_the_version_of_the_api_server() -> None:
+    assert read(list_objects).version == "1.36"

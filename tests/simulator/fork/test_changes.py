@@ -80,6 +80,26 @@ def test_new_nodes_have_the_version_of_the_upgraded_control_plane(recorded: Simu
     assert versions == {"v1.37.0"}
 
 
+@pytest.mark.parametrize(
+    ("version", "running", "is_assumed"),
+    [("", "v1.34.2", True), ("1.34", "v1.34.2", False), ("1.35", "v1.35.0", False)],
+)
+def test_new_nodes_have_the_version_of_the_control_plane_or_of_the_newest_node(
+    recorded: SimulatedCluster, version: str, running: str, is_assumed: bool
+) -> None:
+    objects = record(recorded)
+    nodes = of_kind(objects, "Node")
+    for node in nodes:
+        node["status"]["nodeInfo"]["kubeletVersion"] = "v1.33.9-eks-3025e55"
+    nodes[0]["status"]["nodeInfo"]["kubeletVersion"] = "v1.34.2-eks-3025e55"
+
+    forked = fork(objects, recorded, version=version)
+
+    assert forked.fork is not None
+    assert forked.kubelets.version == forked.fork.version == running
+    assert forked.fork.version_is_assumed is is_assumed
+
+
 def test_zone_outage_loses_all_nodes_of_the_zone_and_replaces_them_elsewhere(
     recorded: SimulatedCluster,
 ) -> None:
