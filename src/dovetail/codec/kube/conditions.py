@@ -17,10 +17,10 @@ def decode_conditions(field: Field) -> Conditions:
         return NO_CONDITIONS
     return FrozenDict(
         {
-            item["type"].text(): Condition(
-                status=item["status"].text(),
-                reason=item["reason"].text(),
-                message=item["message"].text(),
+            item.text_of("type"): Condition(
+                status=item.text_of("status"),
+                reason=item.text_of("reason"),
+                message=item.text_of("message"),
                 last_transition_time=decode_time(item["lastTransitionTime"]),
                 observed_generation=item["observedGeneration"].integer() or 0,
             )
@@ -44,7 +44,9 @@ def _encode_condition(kind: str, condition: Condition) -> dict[str, Any]:
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": encode_time(condition.last_transition_time),
-        "observedGeneration": condition.observed_generation,
     }
-    return {name: value for name, value in encoded.items() if value or name in ("reason", "message")}
+    if condition.last_transition_time:
+        encoded["lastTransitionTime"] = encode_time(condition.last_transition_time)
+    if condition.observed_generation:
+        encoded["observedGeneration"] = condition.observed_generation
+    return encoded

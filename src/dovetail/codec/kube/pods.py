@@ -50,12 +50,10 @@ def decode_pod(root: Field) -> Pod:
         deleting=meta.deleting,
         deleted_at=meta.deleted_at,
         termination_grace_period_seconds=spec["terminationGracePeriodSeconds"].integer(low=0),
-        ready=_decode_ready(status),
         priority=_decode_priority(spec),
         priority_class=spec.text_of("priorityClassName"),
-        unschedulable=_is_unschedulable(status),
-        evicted=_is_evicted(status),
         nominated_node_name=status.text_of("nominatedNodeName"),
+        **_decode_conditions(status),
     )
 
 
@@ -66,11 +64,12 @@ def update_pod(root: Field, old: Mapping[str, Any], pod: Pod) -> Pod | None:
     compared by identity, so that only objects of an API server in this process share them.
     """
     meta, old_meta, status = root["metadata"], old["metadata"], root["status"]
-    if any(meta.value.get(name) is not old_meta.get(name) for name in _SHARED_METADATA):
-        return None
+    for name in _SHARED_METADATA:
+        if meta.value.get(name) is not old_meta.get(name):
+            return None
     if not _is_same_spec(root.value.get("spec"), old.get("spec")):
         return None
-    if _has_allocations(status) or _has_allocations(Field(old.get("status"), root.context)):
+    if _has_allocations(status.value) or _has_allocations(old.get("status")):
         return None
     going = meta.has_value("deletionTimestamp")
     return msgspec.structs.replace(
@@ -80,10 +79,8 @@ def update_pod(root: Field, old: Mapping[str, Any], pod: Pod) -> Pod | None:
         start_time=decode_time(status["startTime"]) if status.has_value("startTime") else None,
         deleting=going,
         deleted_at=decode_time(meta["deletionTimestamp"]) if going else None,
-        ready=_decode_ready(status),
-        unschedulable=_is_unschedulable(status),
-        evicted=_is_evicted(status),
         nominated_node_name=status.text_of("nominatedNodeName"),
+        **_decode_conditions(status),
     )
 
 
@@ -93,9 +90,12 @@ def _is_same_spec(spec: Any, old: Any) -> bool:
         return True
     if not isinstance(spec, dict) or not isinstance(old, dict) or len(spec) != len(old) + 1:
         return False
-    return "nodeName" not in old and all(
-        value is old.get(name) for name, value in spec.items() if name != "nodeName"
-    )
+    if "nodeName" in old:
+        return False
+    for name, value in spec.items():
+        if name != "nodeName" and value is not old.get(name):
+            return False
+    return True
 
 
 def decode_pod_template(field: Field, meta: Metadata, owner: OwnerReference) -> Pod:
@@ -129,32 +129,25 @@ def _decode_priority(spec: Field) -> int:
     return SYSTEM_PRIORITIES.get(spec.text_of("priorityClassName"), 0)
 
 
-def _decode_ready(status: Field) -> bool:
-    """Decode the Ready condition; a pod without one counts as ready."""
-    for condition in _list_maps(status["conditions"]):
-        if condition.get("type") == READY:
-            return bool(condition.get("status") == "True")
-    return True
-
-
-def _is_unschedulable(status: Field) -> bool:
-    return any(
-        condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable"
-        for condition in _list_maps(status["conditions"])
-    )
-
-
-def _is_evicted(status: Field) -> bool:
-    return any(
-        condition.get("type") == "DisruptionTarget" and condition.get("reason") == "EvictionByEvictionAPI"
-        for condition in _list_maps(status["conditions"])
-    )
+def _decode_conditions(status: Field) -> dict[str, bool]:
+    """Decode what conditions say, as fields of a pod; one without Ready counts as ready."""
+    ready: bool | None = None
+    unschedulable = evicted = False
+    for condition in _list_maps(_get(status.value, "conditions")):
+        kind = condition.get("type")
+        if kind == READY:
+            ready = condition.get("status") == "True" if ready is None else ready
+        elif kind == "PodScheduled":
+            unschedulable = unschedulable or condition.get("reason") == "Unschedulable"
+        elif kind == "DisruptionTarget":
+            evicted = evicted or condition.get("reason") == "EvictionByEvictionAPI"
+    return {"ready": ready is not False, "unschedulable": unschedulable, "evicted": evicted}
 
 
 def _decode_allocations(status: Field) -> tuple[Allocations, bool]:
     """Return allocated resources by container, and whether a resize is infeasible."""
     allocations: dict[str, Resources] = {}
-    if not _has_allocations(status):
+    if not _has_allocations(status.value):
         return NO_ALLOCATIONS, False
     for name in _CONTAINER_STATUSES:
         for item in status[name].items():
@@ -166,12 +159,12 @@ def _decode_allocations(status: Field) -> tuple[Allocations, bool]:
     return allocations, _is_resize_infeasible(status)
 
 
-def _has_allocations(status: Field) -> bool:
-    return any(
-        "resources" in item or "allocatedResources" in item
-        for name in _CONTAINER_STATUSES
-        for item in _list_maps(status[name])
-    )
+def _has_allocations(status: Any) -> bool:
+    for name in _CONTAINER_STATUSES:
+        for item in _list_maps(_get(status, name)):
+            if "resources" in item or "allocatedResources" in item:
+                return True
+    return False
 
 
 def _decode_container_status(field: Field) -> Resources:
@@ -187,11 +180,14 @@ def _is_resize_infeasible(status: Field) -> bool:
         return True
     return any(
         condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
-        for condition in _list_maps(status["conditions"])
+        for condition in _list_maps(_get(status.value, "conditions"))
     )
 
 
-def _list_maps(field: Field) -> list[dict[str, Any]]:
+def _get(parent: Any, name: str) -> Any:
+    return parent.get(name) if isinstance(parent, dict) else None
+
+
+def _list_maps(value: Any) -> list[dict[str, Any]]:
     """Return the maps in a list without Field objects: statuses are long."""
-    value = field.value
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

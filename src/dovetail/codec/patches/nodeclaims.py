@@ -37,8 +37,8 @@ def status_patch(before: NodeClaim, after: NodeClaim, version: str = "") -> dict
     for field, (name, show) in _STATUS.items():
         old, new = getattr(before, field), getattr(after, field)
         # Compare values first: mostly nothing changed, and encoding is expensive.
-        if old != new and show(old) != show(new):
-            changed[name] = show(new)
+        if old != new and (shown := show(new)) != show(old):
+            changed[name] = shown
     if not changed:
         return {}
     return _with_resource_version({"status": changed}, version or before.resource_version)
