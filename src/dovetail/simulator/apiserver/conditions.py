@@ -3,20 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.apiserver.storage.frozen_object import Object
 
 Conditions = Sequence[Mapping[str, Any]]
 
 
 def get_conditions(obj: Object) -> Conditions:
     """Return the conditions of an object, encoded."""
-    conditions: Conditions = get_field(obj, "status", "conditions") or ()
+    conditions: Conditions = (obj.get("status") or {}).get("conditions") or ()
     return conditions
 
 
 def get_condition(obj: Object, kind: str) -> Mapping[str, Any] | None:
     """Return the condition of a type; None if there is none."""
-    return next((condition for condition in get_conditions(obj) if condition.get("type") == kind), None)
+    for condition in get_conditions(obj):
+        if condition.get("type") == kind:
+            return condition
+    return None
 
 
 def is_condition_true(obj: Object, kind: str) -> bool:
@@ -35,9 +38,9 @@ def set_condition(conditions: Conditions, new: Mapping[str, Any], *, now: str) -
     ``lastTransitionTime`` changes only when the status changes, as everywhere in
     Kubernetes.
     """
-    old = next((condition for condition in conditions if condition["type"] == new["type"]), None)
-    since = now if old is None or old["status"] != new["status"] else old.get("lastTransitionTime", now)
-    written = {**new, "lastTransitionTime": since}
-    if old is None:
-        return [*conditions, written]
-    return [written if condition is old else condition for condition in conditions]
+    for position, old in enumerate(conditions):
+        if old["type"] == new["type"]:
+            since = now if old["status"] != new["status"] else old.get("lastTransitionTime", now)
+            written = {**new, "lastTransitionTime": since}
+            return [*conditions[:position], written, *conditions[position + 1 :]]
+    return [*conditions, {**new, "lastTransitionTime": now}]

@@ -178,16 +178,16 @@ class Deleter:
 
     def _has_solid_owner(self, obj: Object) -> bool:
         """Return True if an owner exists that is not itself waiting for this object."""
-        references = obj["metadata"].get("ownerReferences") or ()
-        return any(
-            self._owner_exists(reference) and not self._is_waiting_for_dependents(reference["uid"])
-            for reference in references
-        )
+        for reference in obj["metadata"].get("ownerReferences") or ():
+            if self._owner_exists(reference) and not self._is_waiting_for_dependents(reference["uid"]):
+                return True
+        return False
 
     def _owner_exists(self, reference: Object) -> bool:
+        if self._store.find_by_uid(reference["uid"]) is not None:
+            return True
         # Owners of kinds that this server does not serve count as existing.
-        is_served = self._store.has_kind(reference["apiVersion"], reference["kind"])
-        return not is_served or self._store.find_by_uid(reference["uid"]) is not None
+        return not self._store.has_kind(reference["apiVersion"], reference["kind"])
 
     def _is_waiting_for_dependents(self, uid: str) -> bool:
         owner = self._find_owner(uid)

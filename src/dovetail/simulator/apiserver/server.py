@@ -162,6 +162,7 @@ class ApiServer:
         old = self._find(resource, name, namespace)
         if subresource == "scale":
             return self._write_scale(resource, old, new, options)
+        check_structure(new)
         return self._writer.update(resource, old, new, subresource=subresource, options=options)
 
     def compute_patched_object(
@@ -333,6 +334,7 @@ class ApiServer:
         self, resource: Resource, old: Object, scale: Mapping[str, Any], options: WriteOptions
     ) -> Object:
         new = apply_scale(old, scale)
+        check_structure(new)
         return encode_scale(
             self._writer.update(resource, old, new, options=options, manager_subresource="scale")
         )

@@ -31,7 +31,7 @@ from dovetail.simulator.apiserver.custom_kinds import CustomKinds
 from dovetail.simulator.apiserver.delete import Deleter
 from dovetail.simulator.apiserver.options import DEFAULT_WRITE_OPTIONS, WriteOptions
 from dovetail.simulator.apiserver.patch.server_side_apply import FieldManager, update_managed_fields
-from dovetail.simulator.apiserver.storage.frozen_object import Object, freeze
+from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object, freeze
 from dovetail.simulator.apiserver.storage.store import Store
 from dovetail.simulator.apiserver.timestamps import format_timestamp
 
@@ -160,9 +160,9 @@ class Writer:
     ) -> Object:
         """Store a changed object; Conflict if its resourceVersion is not the newest.
 
-        An update without a change writes nothing. ``manager_subresource`` is the
-        subresource in managedFields, for one that shows the object as another kind
-        (scale).
+        ``obj`` has passed ``check_structure``. An update without a change writes nothing.
+        ``manager_subresource`` is the subresource in managedFields, for one that shows the
+        object as another kind (scale).
         """
         new = self._updated(resource, old, obj, subresource)
         if new == old:
@@ -188,6 +188,7 @@ class Writer:
         options: WriteOptions,
     ) -> Object:
         """Store the result of a server-side apply, which has its own managedFields."""
+        check_structure(applied)
         new = self._updated(resource, old, applied, subresource)
         new = _with_managed_fields(new, applied["metadata"]["managedFields"])
         if new == old:
@@ -220,17 +221,15 @@ class Writer:
 
         An update of the status changes nothing else; any other update keeps the status.
         """
-        check_structure(obj)
         check_identity(resource, old, obj)
         if subresource == "status":
-            new = {name: value for name, value in old.items() if name != "status"}
             status = obj.get("status")
             if not resource.is_custom:
-                new["status"] = complete_status(status or {})
-            else:
-                if status is not None:
-                    new["status"] = status
-                apply_defaults(resource, new)
+                return FrozenObject(old, status=freeze(complete_status(status or {})))
+            new = {name: value for name, value in old.items() if name != "status"}
+            if status is not None:
+                new["status"] = status
+            apply_defaults(resource, new)
             return freeze_object(new)
         check_deletion_fields(resource, old, obj["metadata"])
         new = {**obj, **resolve_type_meta(resource, obj), "metadata": _updated_metadata(old, obj["metadata"])}

@@ -30,7 +30,7 @@ from dovetail.ports.kube_errors import BadRequest
 from dovetail.simulator.apiserver.admission.custom_resources import default_custom_resource
 from dovetail.simulator.apiserver.admission.definitions import default_definition, initial_definition_status
 from dovetail.simulator.apiserver.admission.plugins import add_default_tolerations, merge_label_keys
-from dovetail.simulator.apiserver.storage.frozen_object import freeze, get_field
+from dovetail.simulator.apiserver.storage.frozen_object import FrozenList, freeze, get_field
 
 _POD_SPEC: Final = {
     "restartPolicy": "Always",
@@ -243,17 +243,26 @@ def complete_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     for name in _STATUS_LISTS:
         entries = status.get(name)
-        if entries is None:
+        # A frozen list comes from the store: it is complete.
+        if entries is None or isinstance(entries, FrozenList):
             continue
-        required = _CONDITION_FIELDS if name == "conditions" else ()
-        if not isinstance(entries, list) or not all(
-            entry is None or isinstance(entry, dict) for entry in entries
-        ):
+        if not isinstance(entries, list):
             raise BadRequest(f"the object cannot be decoded: wrong type of status.{name}")
-        if any(entry is None or any(field not in entry for field in required) for entry in entries):
-            complete = [{**dict.fromkeys(required, ""), **(entry or {})} for entry in entries]
-            status = {**status, name: complete}
+        required = _CONDITION_FIELDS if name == "conditions" else ()
+        complete = [_complete_entry(entry, required, name) for entry in entries]
+        status = {**status, name: complete}
     return status
+
+
+def _complete_entry(entry: Any, required: tuple[str, ...], name: str) -> Any:
+    if entry is None:
+        return dict.fromkeys(required, "")
+    if not isinstance(entry, dict):
+        raise BadRequest(f"the object cannot be decoded: wrong type of status.{name}")
+    for field in required:
+        if field not in entry:
+            return {**dict.fromkeys(required, ""), **entry}
+    return entry
 
 
 _DEFAULT_HPA_METRIC: Final = freeze(

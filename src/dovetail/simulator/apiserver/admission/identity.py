@@ -28,6 +28,8 @@ def resolve_type_meta(resource: Resource, obj: Mapping[str, Any]) -> dict[str, s
 def check_identity(resource: Resource, old: Object, obj: Mapping[str, Any]) -> None:
     """Raise if an update addresses another object, or an older version of this one."""
     meta, current = obj.get("metadata") or {}, old["metadata"]
+    if meta is current:
+        return
     name = current["name"]
     if meta.get("name", name) != name:
         raise BadRequest(

@@ -72,11 +72,14 @@ _NAMED_BY_DNS_LABEL: Final = (NAMESPACES, SERVICES)
 """Names of other kinds are DNS subdomains."""
 
 _METADATA_STRINGS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
-_METADATA_TYPES: Final[Mapping[str, type]] = {
-    "labels": dict,
-    "annotations": dict,
-    "finalizers": list,
-    "ownerReferences": list,
+_OPTIONAL_MAP: Final = (dict, type(None))
+_OPTIONAL_LIST: Final = (list, type(None))
+_OPTIONAL_TEXT: Final = (str, type(None))
+_METADATA_TYPES: Final = {
+    "labels": _OPTIONAL_MAP,
+    "annotations": _OPTIONAL_MAP,
+    "finalizers": _OPTIONAL_LIST,
+    "ownerReferences": _OPTIONAL_LIST,
 }
 _REPLICATED_RESTART_POLICIES: Final = ("Always",)
 _JOB_RESTART_POLICIES: Final = ("OnFailure", "Never")
@@ -85,24 +88,22 @@ _JOB_RESTART_POLICIES: Final = ("OnFailure", "Never")
 def check_structure(obj: JsonObject) -> None:
     """Raise BadRequest if the top-level or metadata fields have wrong types."""
     meta = obj.get("metadata")
-    wrong = [name for name in ("metadata", "spec", "status") if not _is_optional(obj.get(name), dict)]
+    wrong = [name for name in ("metadata", "spec", "status") if not isinstance(obj.get(name), _OPTIONAL_MAP)]
     # Frozen metadata comes from the store and was checked when it was written.
     if isinstance(meta, dict) and not isinstance(meta, FrozenObject):
         wrong += [
             f"metadata.{name}"
             for name, expected in _METADATA_TYPES.items()
-            if not _is_optional(meta.get(name), expected)
+            if not isinstance(meta.get(name), expected)
         ]
         references = meta.get("ownerReferences")
         if isinstance(references, list) and not all(isinstance(reference, dict) for reference in references):
             wrong.append("metadata.ownerReferences")
-        wrong += [f"metadata.{name}" for name in _METADATA_STRINGS if not _is_optional(meta.get(name), str)]
+        wrong += [
+            f"metadata.{name}" for name in _METADATA_STRINGS if not isinstance(meta.get(name), _OPTIONAL_TEXT)
+        ]
     if wrong:
         raise BadRequest(f"the object cannot be decoded: wrong type of {', '.join(wrong)}")
-
-
-def _is_optional(value: Any, expected: type) -> bool:
-    return value is None or isinstance(value, expected)
 
 
 class Validator:
@@ -148,7 +149,8 @@ class Validator:
             # Errors of the new object are of no interest if the change is forbidden.
             if validate is not None and not errors:
                 errors += validate(new)
-        raise_if_invalid(resource, new, errors)
+        if errors:
+            raise_if_invalid(resource, new, errors)
 
 
 def _validate_name(resource: Resource, obj: JsonObject) -> Iterator[FieldError]:

@@ -9,7 +9,6 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.ports.kube_errors import BadRequest
-from dovetail.simulator.apiserver.storage.frozen_object import get_field
 
 
 class Operator(Enum):
@@ -182,7 +181,11 @@ def _path(field: str) -> tuple[str, ...]:
 
 def field_value(obj: Mapping[str, Any], field: str) -> str:
     """Return a field as a field selector sees it; an unset field is the empty string."""
-    value = get_field(obj, *_path(field))
+    value: Any = obj
+    for name in _path(field):
+        value = value.get(name) if isinstance(value, dict) else None
+    if type(value) is str:
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -79,8 +79,8 @@ def object_key(obj: Object) -> ObjectKey:
 
 def with_resource_version(obj: Object, revision: int) -> Object:
     """Return the object with another resourceVersion; its other parts are shared."""
-    meta = FrozenObject({**obj["metadata"], "resourceVersion": str(revision)})
-    return FrozenObject({**obj, "metadata": meta})
+    meta = FrozenObject(obj["metadata"], resourceVersion=str(revision))
+    return FrozenObject(obj, metadata=meta)
 
 
 class Collection:

@@ -94,14 +94,15 @@ class Watch:
 class _ChangeEvents:
     """The up to three events of one change, each created once for all watches."""
 
-    __slots__ = ("_events", "change")
+    __slots__ = ("_events", "change", "for_all")
 
     def __init__(self, change: Change) -> None:
         self.change = change
         self._events: dict[EventType, WatchEvent] = {}
+        self.for_all = self._event_for_all()
+        """The event for a watch without selectors."""
 
-    def for_all(self) -> WatchEvent | None:
-        """Return the event for a watch without selectors."""
+    def _event_for_all(self) -> WatchEvent | None:
         old, new = self.change.old, self.change.new
         if new is not None:
             return self._event(EventType.ADDED if old is None else EventType.MODIFIED, new)
@@ -141,11 +142,13 @@ class WatchBroadcaster:
         if not index:
             return
         events = _ChangeEvents(change)
-        for index_key in _index_keys(resource, change):
+        # Mostly all watches of a kind are of all its objects.
+        index_keys = tuple(index) if len(index) == 1 else _index_keys(resource, change)
+        for index_key in index_keys:
             watches = index.get(index_key)
             if watches:
                 for watch in tuple(watches.values()):
-                    event = events.for_all() if watch.matches_all else events.for_predicate(watch.predicate)
+                    event = events.for_all if watch.matches_all else events.for_predicate(watch.predicate)
                     if event is not None:
                         watch.enqueue(event)
 
