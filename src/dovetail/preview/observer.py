@@ -298,11 +298,12 @@ class Observer:
 
     def _update_pod(self, pod: Object, observed: _ObservedPod) -> None:
         meta = pod["metadata"]
-        if not observed.bound and get_field(pod, "spec", "nodeName"):
+        if not observed.bound and pod["spec"].get("nodeName"):
             observed.bound = True
             self._end_pending(observed)
             self._move_pod(observed)
-        if not observed.finished and get_field(pod, "status", "phase") in ("Succeeded", "Failed"):
+        phase = (pod.get("status") or {}).get("phase")
+        if not observed.finished and phase in ("Succeeded", "Failed"):
             observed.finished = True
             self._set_ready(observed, False)
             self._count_end(pod, observed)

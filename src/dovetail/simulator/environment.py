@@ -24,7 +24,7 @@ class SeededRandomSource:
         return (self._next() >> 11) / (1 << 53)
 
     def alphanumeric(self, length: int) -> str:
-        return "".join(_LETTERS[self._next() % len(_LETTERS)] for _ in range(length))
+        return "".join([_LETTERS[self._next() % len(_LETTERS)] for _ in range(length)])
 
     def _next(self) -> int:
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK

@@ -44,7 +44,7 @@ class VirtualFuture:
 
 
 class _Process:
-    """Tasks and timers that have not finished; they end when it is killed."""
+    """Tasks that wait and timers that are not due; they end when it is killed."""
 
     def __init__(self) -> None:
         self.killed = False
@@ -93,7 +93,6 @@ class _Task(Generic[T]):
         self._process = process
         self._running = False
         self.outcome: T | Exception
-        process.tasks[self] = None
 
     def step(self) -> None:
         if self._process.killed:
@@ -112,6 +111,8 @@ class _Task(Generic[T]):
             if self._process.killed:
                 self.close()
             else:
+                # Most coroutines end in their first step: only others need to be closed with the process.
+                self._process.tasks[self] = None
                 future.set_callback(self.step)
 
     def close(self) -> None:
@@ -136,14 +137,12 @@ class VirtualEventLoop:
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self._process = _Process()
-
-    def now(self) -> datetime:
-        return self._clock.now()
+        self.now = clock.now
 
     def call_at(self, moment: datetime, callback: Callable[[], None]) -> Timer:
         timer = _ProcessTimer(callback, self._process)
         if not self._process.killed:
-            timer.schedule(self._clock, max(moment, self._clock.now()))
+            timer.schedule(self._clock, max(moment, self.now()))
         return timer
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:

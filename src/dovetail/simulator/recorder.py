@@ -106,14 +106,16 @@ class ScenarioRecorder:
 
 
 def _is_bound_to_node(pod: Object) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner["kind"] in ("DaemonSet", "Node"):
+            return True
+    return False
 
 
 def _state(pod: Object) -> str:
     if pod["metadata"].get("deletionTimestamp"):
         return "unsettled"
-    phase = get_field(pod, "status", "phase")
+    phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
         return "finished"
     ready = phase == "Running" and is_condition_true(pod, "Ready")

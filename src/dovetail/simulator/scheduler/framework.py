@@ -78,6 +78,8 @@ class NodeFilterCache:
 
     def _evaluate(self, slots: Ints) -> Floats:
         closed = self.insufficient(slots) | ~self.affinity_filter.at(slots) | self.taint_filter.rejects(slots)
+        if closed.all():
+            return np.full(len(slots), INFEASIBLE)
         return np.where(closed, INFEASIBLE, self._scoring.resource_scores(self._pod_class, slots))
 
 

@@ -84,10 +84,25 @@ def part_values(resource: Resource, name: str, value: Any) -> Mapping[Path, Any]
 
     def collect() -> dict[Path, Any]:
         values: dict[Path, Any] = {}
-        _collect_values(resource, (f"f:{name}",), name, value, values)
+        if isinstance(value, dict) and value:
+            for child_name, child in value.items():
+                values.update(_child_values(resource, (name, child_name), child))
+        else:
+            _collect_values(resource, (f"f:{name}",), name, value, values)
         return {path: field for path, field in values.items() if is_ownable(path)}
 
     return _VALUES.get((resource, name), value, collect)
+
+
+def _child_values(resource: Resource, names: tuple[str, str], value: Any) -> Mapping[Path, Any]:
+    """Return the fields of a part of a part: scaling a workload leaves its template as it is."""
+
+    def collect() -> dict[Path, Any]:
+        values: dict[Path, Any] = {}
+        _collect_values(resource, tuple(f"f:{name}" for name in names), names[1], value, values)
+        return values
+
+    return _VALUES.get((resource, names), value, collect)
 
 
 def _collect_values(resource: Resource, path: Path, field: str, value: Any, values: dict[Path, Any]) -> None:

@@ -200,7 +200,7 @@ class PodIndex:
     def _update_owner(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
         before = None if old is None else controller_of(old)
         after = None if new is None else controller_of(new)
-        if old is not None and (before or {}).get("uid") != (after or {}).get("uid"):
+        if before is not after and old is not None and (before or {}).get("uid") != (after or {}).get("uid"):
             self._remove_owned(key, old, before)
         if new is None:
             return
