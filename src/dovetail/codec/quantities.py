@@ -180,10 +180,11 @@ def encode_duration(duration: timedelta | None) -> str:
 
 def decode_time(field: Field) -> datetime | None:
     """Decode a timestamp; without a time zone it is UTC."""
-    if not field:
+    value = field.value
+    if value is None:
         return None
     try:
-        read = datetime.fromisoformat(field.text())
+        read = datetime.fromisoformat(value if type(value) is str else field.text())
     except ValueError:
         field.add_error(f"{field.value!r} is not a timestamp; write it as in 2026-01-31T12:00:00Z")
         return None

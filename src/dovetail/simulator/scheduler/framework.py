@@ -58,6 +58,8 @@ class NodeFilterCache:
     @property
     def scores(self) -> Floats:
         """The score of each slot; read only."""
+        if self._seen == self._table.change_count and len(self._scores) == len(self._table.facts):
+            return self._scores
         changed = self._table.changed_since(self._seen)
         self._seen = self._table.change_count
         if changed is None or len(self._scores) != len(self._table.facts):

@@ -86,7 +86,11 @@ def part_values(resource: Resource, name: str, value: Any) -> Mapping[Path, Any]
         values: dict[Path, Any] = {}
         if isinstance(value, dict) and value:
             for child_name, child in value.items():
-                values.update(_child_values(resource, (name, child_name), child))
+                if isinstance(child, FrozenObject):
+                    values.update(_child_values(resource, (name, child_name), child))
+                else:
+                    child_path = (f"f:{name}", f"f:{child_name}")
+                    _collect_values(resource, child_path, child_name, child, values)
         else:
             _collect_values(resource, (f"f:{name}",), name, value, values)
         return {path: field for path, field in values.items() if is_ownable(path)}

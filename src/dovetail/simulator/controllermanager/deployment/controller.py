@@ -103,15 +103,10 @@ class DeploymentController(Controller):
             return
         new = self._ensure_new_replica_set(deployment, new, old_replica_sets, progress)
         if new is not None:
-            self._resize(
-                [new, *old_replica_sets],
-                rollout_step(
-                    rollout_bounds(deployment),
-                    replica_set_size(new),
-                    [replica_set_size(old) for old in old_replica_sets],
-                ),
-                rollout_bounds(deployment),
-            )
+            bounds = rollout_bounds(deployment)
+            old_sizes = [replica_set_size(old) for old in old_replica_sets]
+            sizes = rollout_step(bounds, replica_set_size(new), old_sizes)
+            self._resize([new, *old_replica_sets], sizes, bounds)
 
     def _scale(self, deployment: Object, new: Object | None, replica_sets: list[Object]) -> None:
         bounds = rollout_bounds(deployment)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.apiserver.storage.frozen_object import Object
 
 
 class RolloutBounds(NamedTuple):
@@ -56,9 +56,10 @@ def rollout_bounds(deployment: Object) -> RolloutBounds:
     """
     spec: Mapping[str, Any] = deployment["spec"]
     replicas = int(spec.get("replicas", 1))
-    if get_field(spec, "strategy", "type") == "Recreate":
+    strategy = spec.get("strategy") or {}
+    if strategy.get("type") == "Recreate":
         return RolloutBounds(replicas, 0, replicas)
-    rolling = get_field(spec, "strategy", "rollingUpdate") or {}
+    rolling = strategy.get("rollingUpdate") or {}
     surge = scaled_value(rolling.get("maxSurge"), replicas, up=True, default="25%")
     unavailable = scaled_value(rolling.get("maxUnavailable"), replicas, up=False, default="25%")
     if surge == 0 and unavailable == 0:
