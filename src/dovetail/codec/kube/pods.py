@@ -63,22 +63,22 @@ def update_pod(root: Field, old: Mapping[str, Any], pod: Pod) -> Pod | None:
     None if more than the status, the node and the deletion may have changed. Parts are
     compared by identity, so that only objects of an API server in this process share them.
     """
-    meta, old_meta, status = root["metadata"], old["metadata"], root["status"]
+    meta, old_meta, status = root.value["metadata"], old["metadata"], root["status"]
     for name in _SHARED_METADATA:
-        if meta.value.get(name) is not old_meta.get(name):
+        if meta.get(name) is not old_meta.get(name):
             return None
     if not _is_same_spec(root.value.get("spec"), old.get("spec")):
         return None
     if _has_allocations(status.value) or _has_allocations(old.get("status")):
         return None
-    going = meta.has_value("deletionTimestamp")
+    going = bool(meta.get("deletionTimestamp"))
     return msgspec.structs.replace(
         pod,
         node_name=root["spec"].text_of("nodeName"),
         phase=_PHASES.get(status.text_of("phase") or PodPhase.PENDING, PodPhase.UNKNOWN),
         start_time=decode_time(status["startTime"]) if status.has_value("startTime") else None,
         deleting=going,
-        deleted_at=decode_time(meta["deletionTimestamp"]) if going else None,
+        deleted_at=decode_time(root.at("metadata", "deletionTimestamp")) if going else None,
         nominated_node_name=status.text_of("nominatedNodeName"),
         **_decode_conditions(status),
     )

@@ -46,11 +46,12 @@ def node_fit(daemon_set: Object, node: Object) -> DaemonFit:
     name = node["metadata"]["name"]
     if spec.get("nodeName", name) != name or not _selects(spec, node):
         return NO_FIT
+    taints = decode_taints(node)
+    if not taints:
+        return DaemonFit(should_run=True, should_continue=True)
     tolerations = [decode_toleration(encoded) for encoded in daemon_tolerations(spec)]
     untolerated = [
-        taint
-        for taint in decode_taints(node)
-        if not any(accepted.tolerates(taint) for accepted in tolerations)
+        taint for taint in taints if not any(accepted.tolerates(taint) for accepted in tolerations)
     ]
     return DaemonFit(
         should_run=not any(taint.effect is not TaintEffect.PREFER_NO_SCHEDULE for taint in untolerated),
