@@ -18,8 +18,8 @@ _SPECS: Final = {definition.kind: definition.spec for definition in DEFINITIONS}
 def check_unknown_fields(root: Field, kind: str) -> None:
     """Add an error for each misspelt or moved field of a kind, a note for others.
 
-    Status does not count. A field that resembles no other may be one of a newer Karpenter. Fields with an error keep
-    it: decoders describe some mistakes better.
+    Status does not count. A field that resembles no other may be one of a newer Karpenter.
+    Fields with an error keep it: decoders describe some mistakes better.
     """
     reported = {path for path, _ in root.context.errors}
     for key in root.mapping():
