@@ -258,6 +258,18 @@ def test_workloads_of_operators_are_demand_without_the_recorded_nodes(kind: str)
     assert of_operator == free
 
 
+def test_pods_of_a_deployment_are_demand_once_in_a_trace_without_replica_sets() -> None:
+    recorded = _record_cluster()
+    without = [event for event in recorded if event.object["kind"] != "ReplicaSet"]
+
+    complete, partial = (
+        replay_trace(a_trace(*events, seconds=1800), options(empty=True)) for events in (recorded, without)
+    )
+
+    assert complete.cost > 0
+    assert partial == complete
+
+
 def _own(events: list[Initial], kind: str, *owners: dict[str, Any]) -> list[Initial]:
     def change(obj: Object) -> Object:
         return {**obj, "metadata": {**obj["metadata"], "ownerReferences": list(owners)}}

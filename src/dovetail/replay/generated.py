@@ -51,8 +51,9 @@ def _is_generated(obj: Object, known: Mapping[ObjectKey, Object]) -> bool:
         return True
     # Operators have kinds of these names, too.
     is_built_in = find_resource(str(controller.get("apiVersion")), owner) is not None
-    return (
-        is_built_in
-        and owner in _MADE_BY.get(kind, ())
-        and (owner, namespace, str(controller.get("name"))) in known
-    )
+    if not is_built_in or owner not in _MADE_BY.get(kind, ()):
+        return False
+    name = str(controller.get("name"))
+    # A trace may lack the ReplicaSet: without the right to list them, or if it was made a moment later.
+    by_deployment = ("Deployment", namespace, name.rpartition("-")[0])
+    return (owner, namespace, name) in known or (owner == "ReplicaSet" and by_deployment in known)
