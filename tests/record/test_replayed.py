@@ -37,6 +37,13 @@ def running_job() -> dict[str, object]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template}}
 
 
+def with_template(workload: dict[str, Any], **changed: object) -> dict[str, Any]:
+    """Return a workload with other fields in the pod spec of its template; None removes one."""
+    template = workload["spec"]["template"]
+    spec = {key: value for key, value in {**template["spec"], **changed}.items() if value is not None}
+    return {**workload, "spec": {**workload["spec"], "template": {**template, "spec": spec}}}
+
+
 class Recorded:
     """A recording of a cluster at rest, to which changes are added."""
 
@@ -125,6 +132,37 @@ def test_a_roll_out_of_another_image_replaces_every_pod_in_the_replay(tmp_path: 
     # The nodes of the surge are consolidated afterwards.
     assert replayed.waiting.pods - replayed.evictions == 6
     assert (replayed.pending, replayed.notes) == (0, ())
+
+
+@pytest.mark.slow
+def test_fields_that_a_recorded_deployment_has_no_more_are_removed_in_the_replay(tmp_path: Path) -> None:
+    selective = deployment("selective", 1)
+    spec = selective["spec"]["template"]["spec"]
+    spec |= {"nodeSelector": {"example.com/rack": "a"}}
+    spec["containers"][0]["image"] = "selective"
+    recorded = Recorded(selective)
+    before = replay_trace(recorded.save(tmp_path / "a.zst"), options())
+    workload = recorded.find(kinds.DEPLOYMENTS, "selective")
+    recorded.change(600, kinds.DEPLOYMENTS, with_template(workload, nodeSelector=None))
+
+    after = replay_trace(recorded.save(tmp_path / "b.zst"), options())
+
+    assert (before.pending, after.pending) == (1, 0)
+    assert after.notes == ()
+
+
+@pytest.mark.slow
+def test_a_deployment_that_was_paused_at_the_start_is_rolled_out_in_the_replay(tmp_path: Path) -> None:
+    web = deployment("web", 6)
+    web["spec"] |= {"paused": True}
+    web["spec"]["template"]["spec"]["containers"][0]["image"] = "web"
+    recorded = Recorded(web)
+    workload = recorded.find(kinds.DEPLOYMENTS, "web")
+    recorded.change(600, kinds.DEPLOYMENTS, with_template(workload, priority=7))
+
+    replayed = replay_trace(recorded.save(tmp_path / "t.zst"), options())
+
+    assert replayed.waiting.pods - replayed.evictions == 6
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import partial, singledispatchmethod
@@ -12,7 +12,9 @@ from typing import Any, Final
 from dovetail.ports.api_resources import NAMESPACES, PODS, RESOURCES, find_resource
 from dovetail.ports.kube_errors import ApiError, NotFound
 from dovetail.preview.observer import WORKLOAD
+from dovetail.replay.generated import get_key
 from dovetail.replay.start import clean, with_images
+from dovetail.simulator.apiserver.interface import find_object
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.apiserver.storage.frozen_object import get_field
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
@@ -41,15 +43,19 @@ _KEPT: Final = timedelta(minutes=1)
 _BEYOND: Final = 86_400.0
 """Seconds that tasks without a known end run on after the trace."""
 _NAME: Final = re.compile(r"[^a-z0-9-]+")
+_BOUND: Final = ("PersistentVolume", "PersistentVolumeClaim")
+"""Kinds whose spec controllers write, too: an event does not have those fields, which stay."""
 _BY_KIND: Final = {resource.kind: resource for resource in RESOURCES}
 
 
 class Demand:
     """Performs events; what the cluster refuses is counted, not raised."""
 
-    def __init__(self, cluster: SimulatedCluster, *, seconds: float) -> None:
-        """``seconds`` is the length of the trace."""
+    def __init__(self, cluster: SimulatedCluster, *, seconds: float, recorded: Iterable[Object] = ()) -> None:
+        """``seconds`` is the length of the trace; ``recorded`` are the objects it began with."""
         self._cluster = cluster
+        self._recorded = {get_key(obj): obj for obj in recorded if obj["kind"] not in _BOUND}
+        """Objects that no event has changed yet."""
         self._seconds = seconds
         self._templates: dict[str, Template] = {}
         self._namespaces: set[str] = set()
@@ -86,6 +92,7 @@ class Demand:
 
     @perform.register
     def _(self, event: Set) -> None:
+        self._own_fields(event.object)
         self.apply(event.object)
 
     @perform.register
@@ -175,6 +182,26 @@ class Demand:
     @perform.register
     def _(self, event: Gap) -> None:
         """Do nothing: the demand stays as it was."""
+
+    def _own_fields(self, changed: Object) -> None:
+        """Own what a recorded object had, so that an apply removes the fields that it has no more."""
+        before = self._recorded.pop(get_key(changed), None)
+        resource = find_resource(changed["apiVersion"], changed["kind"])
+        if before is None or resource is None:
+            return
+        asked = clean(before)
+        # Annotations stay unowned: controllers wrote most of them.
+        meta = {key: value for key, value in asked["metadata"].items() if key != "annotations"}
+        name, namespace = str(meta["name"]), str(meta.get("namespace", ""))
+        api = self._cluster.api
+
+        def own() -> None:
+            api.track_fields(resource, name, namespace)
+            api.apply(resource, {**asked, "metadata": meta}, namespace, manager=FIELD_MANAGER, force=True)
+
+        # An object that was deleted meanwhile is created by the apply.
+        if find_object(api, resource, name, namespace) is not None:
+            self._attempt(f"{changed['kind']} {namespace}/{name}", own)
 
     def _watch(self) -> None:
         """Recreate evicted tasks, and delete finished ones."""

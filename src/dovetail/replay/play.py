@@ -90,7 +90,7 @@ class _Player:
         self._policy_error = ""
         """First failure of the policy."""
         self._cluster = self._build_cluster()
-        self._demand = Demand(self._cluster, seconds=trace.seconds)
+        self._demand = Demand(self._cluster, seconds=trace.seconds, recorded=start.recorded)
 
     def play(self, progress: Progress | None) -> Replay:
         cluster, clock = self._cluster, self._cluster.clock
