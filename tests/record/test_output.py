@@ -36,6 +36,41 @@ def test_a_full_file_is_renamed_after_its_start_and_the_oldest_are_deleted(tmp_p
     assert (trace.header.start, trace.seconds) == (START + timedelta(hours=2), 3600)
 
 
+def killed_in_recovery(path: Path) -> Header:
+    """Leave a file and its record as a recorder that is killed before it wrote the frame again."""
+    written = Header(written_by="dovetail record 1", start=START)
+    with TraceWriter(path, written) as writer:
+        writer.write(Gap(t=1, seconds=1))
+    path.with_name(f"{path.name}.recovery").write_bytes(bytes(8) + path.read_bytes())
+    path.write_bytes(b"")
+    return written
+
+
+def test_a_file_whose_recovery_was_interrupted_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    written = killed_in_recovery(path)
+    output = TraceOutput(path, Rotation())
+
+    continued = output.read_header()
+    output.close()
+
+    assert continued == written
+    assert load_trace(path).events == (Gap(t=1, seconds=1),)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_does_not_get_what_was_recovered_of_the_one_that_it_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    killed_in_recovery(path)
+    with TraceWriter(path, header(1)) as writer:
+        writer.write(Gap(t=2, seconds=2))
+
+    with TraceWriter.append(path) as writer:
+        writer.write(End(t=3))
+
+    assert load_trace(path).header == header(1)
+
+
 def test_a_second_recorder_cannot_write_the_same_file(tmp_path: Path) -> None:
     first = TraceOutput(tmp_path / "t.zst", Rotation())
 

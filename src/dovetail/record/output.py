@@ -12,7 +12,7 @@ from dovetail.errors import DovetailError
 from dovetail.record.resumption import Resumption, read_resumption
 from dovetail.trace.model import VERSION, End, Event, Header
 from dovetail.trace.reader import read_header
-from dovetail.trace.writer import TraceWriter
+from dovetail.trace.writer import TraceWriter, finish_recovery
 
 SUFFIX: Final = ".jsonl.zst"
 WRITER: Final = "dovetail record"
@@ -51,6 +51,10 @@ class TraceOutput:
         A file of an earlier format is complete: it is renamed as by a rotation. Raises
         ``DovetailError`` if no recorder wrote the file.
         """
+        try:
+            finish_recovery(self.path)
+        except OSError as error:
+            raise self._failed(error) from error
         if not self.path.stat().st_size:
             return None
         header = read_header(self.path)

@@ -30,6 +30,7 @@ class TraceWriter:
 
     def __init__(self, path: Path, header: Header) -> None:
         """Create a trace; an existing file is replaced."""
+        _get_recovery(path).unlink(missing_ok=True)  # Of the file that is replaced.
         self._open(path.open("wb"))
         self._write(header)
 
@@ -106,17 +107,27 @@ def _recover(path: Path) -> None:
     place where it belongs. A process that is killed meanwhile loses nothing: the next one writes
     that frame again.
     """
-    record = path.with_name(f"{path.name}.recovery")
+    finish_recovery(path)
+    frames = read_frames(path.read_bytes())
+    if frames.partial is None:
+        return
+    lines = frames.partial[: frames.partial.rfind(b"\n") + 1]
+    frame = zstd.compress(lines, options=_OPTIONS) if lines else b""
+    unfinished = path.with_name(f"{path.name}.recovery.tmp")
+    with unfinished.open("wb") as file:
+        _write_to_disk(file, frames.complete_bytes.to_bytes(_OFFSET_BYTES) + frame)
+    unfinished.replace(_get_recovery(path))
+    finish_recovery(path)
+
+
+def finish_recovery(path: Path) -> None:
+    """Write the frame again that a killed process may not have written.
+
+    Needed before the file is read: it may lack its last frame, which is the whole of a young file.
+    """
+    record = _get_recovery(path)
     if not record.exists():
-        frames = read_frames(path.read_bytes())
-        if frames.partial is None:
-            return
-        lines = frames.partial[: frames.partial.rfind(b"\n") + 1]
-        frame = zstd.compress(lines, options=_OPTIONS) if lines else b""
-        unfinished = path.with_name(f"{path.name}.recovery.tmp")
-        with unfinished.open("wb") as file:
-            _write_to_disk(file, frames.complete_bytes.to_bytes(_OFFSET_BYTES) + frame)
-        unfinished.replace(record)
+        return
     content = record.read_bytes()
     offset = int.from_bytes(content[:_OFFSET_BYTES])
     with path.open("r+b") as file:
@@ -126,6 +137,10 @@ def _recover(path: Path) -> None:
             file.seek(offset)
             _write_to_disk(file, content[_OFFSET_BYTES:])
     record.unlink()
+
+
+def _get_recovery(path: Path) -> Path:
+    return path.with_name(f"{path.name}.recovery")
 
 
 def _write_to_disk(file: BinaryIO, content: bytes) -> None:
