@@ -162,3 +162,24 @@ def test_an_anonymised_trace_is_not_continued_with_another_key(tmp_path: Path) -
 
     with pytest.raises(DovetailError, match=r"t\.zst\.key is not the key that .*t\.zst was recorded with"):
         source.open(anonymise=True)
+
+
+@pytest.mark.parametrize("content", [bytes(range(128, 178)), b"short\n"])
+def test_a_file_that_is_no_key_is_an_error_and_stays(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "t.zst.key"
+    path.write_bytes(content)
+
+    with pytest.raises(DovetailError, match=r"t\.zst\.key is not a key of --anonymise"):
+        open_names(tmp_path / "t.zst", None, anonymise=True, random=SystemRandomSource())
+
+    assert path.read_bytes() == content
+
+
+def test_a_key_that_was_created_but_not_written_is_written_by_the_next_recorder(tmp_path: Path) -> None:
+    (tmp_path / "t.zst.key").touch()
+    names = [
+        open_names(tmp_path / "t.zst", None, anonymise=True, random=SystemRandomSource()) for _ in range(2)
+    ]
+
+    assert len({each.fingerprint for each in names if each is not None}) == 1
+    assert None not in names

@@ -122,12 +122,12 @@ def open_names(
 def _load_key(path: Path, random: RandomSource) -> bytes:
     """Return the key in a file; create it if it is missing."""
     try:
-        if not path.exists():
+        if not path.exists() or not path.stat().st_size:
             path.touch(mode=0o600)
             path.write_text(random.alphanumeric(_KEY_LENGTH) + "\n")
-        key = path.read_text().strip()
+        key = path.read_bytes().strip()
     except OSError as error:
         raise DovetailError(f"{path} cannot be written: {error.strerror}") from error
-    if len(key) < _KEY_LENGTH:
+    if len(key) < _KEY_LENGTH or not key.isalnum():
         raise DovetailError(f"{path} is not a key of --anonymise; delete it to make a new one")
-    return key.encode()
+    return key

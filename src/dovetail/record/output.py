@@ -11,7 +11,7 @@ import msgspec
 from dovetail.errors import DovetailError
 from dovetail.record.resumption import Resumption, read_resumption
 from dovetail.trace.model import VERSION, End, Event, Header
-from dovetail.trace.reader import read_header
+from dovetail.trace.reader import UnreadableBeginError, read_header
 from dovetail.trace.writer import TraceWriter, finish_recovery
 
 SUFFIX: Final = ".jsonl.zst"
@@ -57,7 +57,12 @@ class TraceOutput:
             raise self._failed(error) from error
         if not self.path.stat().st_size:
             return None
-        header = read_header(self.path)
+        try:
+            header = read_header(self.path)
+        except UnreadableBeginError:
+            # Killed, or the disk was full, while the beginning was written.
+            os.truncate(self.path, 0)
+            return None
         if not header.written_by.startswith(f"{WRITER} "):
             raise DovetailError(
                 f"{self.path} was written by {header.written_by!r} and cannot be continued; name another file"

@@ -37,6 +37,10 @@ _CHUNK: Final = 1 << 16
 _SECOND_HEADER: Final = ("", "there is a second header: two traces are mixed; replay them one by one")
 
 
+class UnreadableBeginError(InvalidInputError):
+    """A compressed file ends before its first line does: nothing was written that can be read."""
+
+
 class TraceReader:
     """Header and events of a trace file.
 
@@ -51,6 +55,7 @@ class TraceReader:
         self._file = _open(path)
         self._errors: list[ValidationError] = []
         self._line = 0
+        self._is_compressed = False
         self._lines = self._read_lines()
         try:
             self.header = self._read_header()
@@ -94,10 +99,10 @@ class TraceReader:
     def _read_header(self) -> Header:
         line = next(self._lines, b"")
         if not line:
-            is_empty = not self._file.tell()
-            raise self._fail(
-                0, "the trace is empty" if is_empty else "the trace is truncated: no line is complete"
-            )
+            if not self._file.tell():
+                raise self._fail(0, "the trace is empty")
+            error = self._fail(0, "the trace is truncated: no line is complete")
+            raise UnreadableBeginError(error.errors) if self._is_compressed else error
         try:
             begin = msgspec.json.decode(line)
         except JSON_ERRORS:
@@ -139,8 +144,8 @@ class TraceReader:
             )
 
     def _read_chunks(self) -> Iterator[bytes]:
-        head = self._file.peek(4)[:4]
-        if not is_compressed(head):
+        self._is_compressed = is_compressed(self._file.peek(4)[:4])
+        if not self._is_compressed:
             yield from iter(lambda: self._file.read(_CHUNK), b"")
             return
         frames = FrameReader(self._file)
