@@ -183,6 +183,7 @@ def test_rows_of_no_pod_are_left_out_and_rows_without_cpu_are_named(tmp_path: Pa
     [
         ("0,60,1e9,1", "cpu: '1e9' is more than any node has; is the unit right?"),
         ("0,60,-1,1", "cpu: '-1' is negative"),
+        ("-1e300,60,1,1", "start: '-1e300' is before any trace; is the unit right?"),
         ("0,60,1,1e9", "count: '1e9' is not a number of pods up to 1,000,000"),
         ("0,60,1,-1", "count: '-1' is not a number of pods up to 1,000,000"),
         ("1e300,60,1,1", "has no row with a task that ran (1 row: they never start)"),

@@ -173,9 +173,11 @@ def import_prometheus(
     if end <= start:
         raise click.UsageError("--end must be after --start.")
     try:
-        token = token_file.read_text().strip() if token_file else ""
+        token = token_file.read_text(errors="replace").strip() if token_file else ""
     except OSError as error:
         raise DovetailError(f"{token_file} cannot be read: {error.strerror}") from error
+    if not (token.isascii() and token.isprintable()):
+        raise DovetailError(f"{token_file} is not a bearer token: it is not one line of text")
     source = PrometheusImport(
         url=url, start=to_utc(start), end=to_utc(end), step=step, selector=selector, token=token
     )

@@ -253,6 +253,8 @@ def _add_row(tasks: ImportedTasks, shapes: dict[_Shape, int], row: _Row) -> None
     if start > _LAST_START:
         tasks.skipped["they never start"] += 1
         return
+    if start < -_LAST_START:
+        raise _InvalidRow("start", f"{row.text('start')!r} is before any trace; is the unit right?")
     if count is not None and not 0 <= count <= _MAX_COUNT:
         raise _InvalidRow("count", f"{row.text('count')!r} is not a number of pods up to {_MAX_COUNT:,}")
     if count is not None and count < 1:

@@ -4,8 +4,11 @@ The labels of the scrape (instance, job, pod of kube-state-metrics) change when 
 differ between two replicas. Series of one object are one series, whatever scraped them.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
+
+from dovetail.errors import DovetailError
 
 _EXPORTED: Final = "exported_"
 """Prefix of labels that a scrape without ``honor_labels`` replaced by its own."""
@@ -66,7 +69,12 @@ class SeriesMerger:
         key = tuple(labels.get(_EXPORTED + name, labels.get(name, "")) for name in self._labels)
         merged = self._values.setdefault(key, {})
         for at, text in values:
-            value = float(text)
+            try:
+                value = float(text)
+            except ValueError:
+                raise DovetailError(f"Prometheus sent {text!r} for a number") from None
+            if not math.isfinite(value):
+                continue  # Such as NaN of a recording rule: nothing is known of that time.
             # Replicas of kube-state-metrics agree, except for moments after a change.
             merged[at] = max(value, merged.get(at, value))
 

@@ -97,7 +97,7 @@ class PrometheusImport(msgspec.Struct, frozen=True, kw_only=True):
                 yield f"Prometheus has no series of {METRICS[use].name}"
 
     async def _read_all(self) -> dict[str, SeriesMerger]:
-        if urlsplit(self.url).scheme not in ("http", "https"):
+        if not _is_http(self.url):
             raise DovetailError(f"{self.url} is not the URL of a Prometheus, such as http://127.0.0.1:9090")
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
@@ -139,6 +139,13 @@ class PrometheusImport(msgspec.Struct, frozen=True, kw_only=True):
         if decoded.status != "success" or decoded.data is None:
             raise DovetailError(f"{self.url}: {metric}: {decoded.error or f'HTTP {response.status}'}")
         return decoded.data.result
+
+
+def _is_http(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False
 
 
 def to_utc(time: datetime) -> datetime:
