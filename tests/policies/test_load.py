@@ -105,6 +105,7 @@ class Plugin(msgspec.Struct):
         ("x = 1", "cannot be imported: AttributeError"),
         ("def Plugin(offer): return []", "is not a class"),
         ("class Plugin: pass", "cannot be called"),
+        ("Plugin = dict", "no signature found"),
     ],
 )
 def test_plugin_that_cannot_be_used_is_an_error_with_its_place(

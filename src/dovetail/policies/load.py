@@ -148,7 +148,10 @@ def _guess_value(text: str) -> int | float | str:
 
 
 def _check_options(policy: str, factory: type, options: Iterable[str]) -> None:
-    parameters = signature(factory).parameters.values()
+    try:
+        parameters = signature(factory).parameters.values()
+    except ValueError as error:
+        raise PolicyLoadError(f"policy {policy!r}: {error}") from error
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
         return
     names = [parameter.name for parameter in parameters]

@@ -7,6 +7,7 @@ MessagePack. The first frame of the worker says if the plug-in was loaded.
 import os
 import queue
 import resource
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -20,6 +21,13 @@ from dovetail.policies.load import PolicyLoadError, load_plugin
 LENGTH_BYTES: Final = 4
 MEMORY_LIMIT: Final = 512 << 20
 """Bytes of address space beyond what loading took. Kubernetes would kill the whole container."""
+
+_LONGEST: Final = 60
+"""Seconds after which the kernel ends a process whose plug-in has not returned.
+
+Its parent kills it much earlier. If the parent was killed, a plug-in that holds the interpreter's
+lock keeps the thread from running that would see the end of stdin.
+"""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -54,6 +62,7 @@ def main(name: str) -> int:
     os.dup2(2, 1)
     threading.Thread(target=_read_offers, args=(offers,), daemon=True).start()
     try:
+        signal.alarm(_LONGEST)
         plugin = load_plugin(name)
     except PolicyLoadError as error:
         replies.write(encode_frame(Reply(error=str(error))))
@@ -64,7 +73,9 @@ def main(name: str) -> int:
     _limit_memory()
     replies.write(encode_frame(Reply()))
     while True:
+        signal.alarm(0)
         offer = offers.get()
+        signal.alarm(_LONGEST)
         try:
             reply = Reply(choice=ask_policy(plugin, offer))
         except PolicyError as error:
