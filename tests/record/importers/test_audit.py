@@ -163,6 +163,27 @@ def test_roll_outs_are_read_from_whole_objects_and_not_from_requests(
     assert ("roll-outs are seen only if" in result.output) == (level == "Request")
 
 
+def test_a_patch_of_one_container_keeps_its_requests_and_the_other_containers(tmp_path: Path) -> None:
+    web = deployment()
+    containers = web["spec"]["template"]["spec"]["containers"]
+    containers.append({"name": "proxy", "resources": {"requests": {"cpu": "1"}}})
+    names = [{"name": each["name"]} for each in containers]
+    changed = {"$setElementOrder/containers": names, "containers": [{**names[0], "image": "shop:2"}]}
+    patch = {"spec": {"replicas": 9, "template": {"spec": changed}}}
+    writes = [json.loads(line("create", web)), json.loads(line("patch", web, second=1))]
+    bodies = [web, patch]
+    writes = [
+        {**write, "level": "Request", "requestObject": body, "responseObject": None}
+        for write, body in zip(writes, bodies, strict=True)
+    ]
+
+    result = run(tmp_path, "".join(json.dumps(write) + "\n" for write in writes))
+
+    assert result.exit_code == 0, result.output
+    events = load_trace(tmp_path / "t.zst").events
+    assert [type(event).__name__ for event in events] == ["Set", "Scale"]
+
+
 def test_a_half_written_last_line_is_left_out_and_named(tmp_path: Path) -> None:
     result = run(tmp_path, line("create", deployment()) + line("update", deployment(), second=1)[:90])
 

@@ -28,6 +28,8 @@ _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollec
 _USED: Final = (*SETTINGS, *WORKLOADS, kinds.PODS)
 _SUBRESOURCES: Final = ("", "scale", "status", "eviction")
 _DISRUPTED: Final = {"type": "DisruptionTarget", "status": "True"}
+_NAMED: Final = ("containers", "initContainers", "volumes")
+"""Lists whose entries a patch names."""
 
 Key = tuple[Resource, str, str]
 
@@ -230,8 +232,12 @@ def _has_grace(pod: Object) -> bool:
     return bool(pod["metadata"].get("deletionGracePeriodSeconds"))
 
 
-def _merge(value: Any, patch: Any) -> Any:
-    """Merge a patch: maps recursively, null removes, lists of conditions by type, others replaced."""
+def _merge(value: Any, patch: Any, *, by_name: bool = True) -> Any:
+    """Merge a patch: maps recursively, null removes, conditions by type.
+
+    ``by_name``: lists of containers and volumes have only the entries that change, as in a strategic
+    merge patch, which kubectl sends.
+    """
     if not isinstance(patch, dict):
         return patch
     result = dict(value) if isinstance(value, dict) else {}
@@ -245,9 +251,24 @@ def _merge(value: Any, patch: Any) -> Any:
             for each in change:
                 kept[each.get("type")] = {**kept.get(each.get("type"), {}), **each}
             result[name] = list(kept.values())
+        elif name in _NAMED and by_name and isinstance(change, list):
+            result[name] = _merge_named(result.get(name) or (), change)
         else:
-            result[name] = _merge(result.get(name), change)
+            result[name] = _merge(result.get(name), change, by_name=by_name)
     return result
+
+
+def _merge_named(entries: Iterable[Object], changes: Iterable[Object]) -> list[Object]:
+    merged = {entry["name"]: entry for entry in entries}
+    for change in changes:
+        directive = change.get("$patch")
+        if directive == "replace":
+            merged.clear()
+        elif directive == "delete":
+            merged.pop(change["name"], None)
+        if directive is None:
+            merged[change["name"]] = _merge(merged.get(change["name"]), change)
+    return list(merged.values())
 
 
 def _apply_json_patch(known: Object, patch: list[Any]) -> Object:
@@ -263,7 +284,7 @@ def _apply_json_patch(known: Object, patch: list[Any]) -> Object:
         for part in reversed(path):
             nested = {part.replace("~1", "/").replace("~0", "~"): nested}
         if isinstance(nested, dict):
-            result = _merge(result, nested)
+            result = _merge(result, nested, by_name=False)
     return result
 
 
