@@ -71,15 +71,18 @@ def test_a_new_file_does_not_get_what_was_recovered_of_the_one_that_it_replaces(
     assert load_trace(path).header == header(1)
 
 
-def test_a_file_that_was_cut_before_its_first_line_is_begun_again(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_before_its_first_line_is_kept_and_begun_again(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.zst"
     with TraceWriter(path, header()) as writer:
         writer.write(Gap(t=1, seconds=1))
-    path.write_bytes(path.read_bytes()[:40])
+    cut = path.read_bytes()[:40]
+    path.write_bytes(cut)
     output = TraceOutput(path, Rotation())
 
     assert output.read_header() is None
     assert output.read_existing() is None
+    assert output.kept is not None
+    assert output.kept.read_bytes() == cut
 
     output.close()
 

@@ -93,7 +93,7 @@ def record(
     with closing(TraceOutput(output, rotation)) as trace:
         names = open_names(output, trace.read_header(), anonymise=anonymise, random=SystemRandomSource())
         if trace.kept is not None:
-            write_note(f"note: {output} has the format of an earlier release; it is kept as {trace.kept}")
+            write_note(f"note: {output} {trace.kept_reason}; it is kept as {trace.kept}")
         asyncio.run(_record(access, trace, names, log, duration))
     write_note(f"{pluralize(trace.events, 'event')} in {output}, {format_size(trace.size)}")
 

@@ -43,13 +43,14 @@ class TraceOutput:
         """Events written by this process."""
         self.kept: Path | None = None
         """New name of a file that could not be continued."""
+        self.kept_reason = ""
         self._acquire()
 
     def read_header(self) -> Header | None:
         """Return the header of a file to continue; None: a new one begins.
 
-        A file of an earlier format is complete: it is renamed as by a rotation. Raises
-        ``DovetailError`` if no recorder wrote the file.
+        A file of an earlier format is complete: it is renamed as by a rotation. One that
+        cannot be read is renamed, too. Raises ``DovetailError`` if no recorder wrote the file.
         """
         try:
             finish_recovery(self.path)
@@ -60,14 +61,16 @@ class TraceOutput:
         try:
             header = read_header(self.path)
         except UnreadableBeginError:
-            # Killed, or the disk was full, while the beginning was written.
-            os.truncate(self.path, 0)
+            # The recorder was killed, or the disk full, while the beginning was written.
+            self.kept_reason = "ends before its first line does"
+            self.kept = self._move(self.path.with_name(f"{self.path.name}.unreadable"))
             return None
         if not header.written_by.startswith(f"{WRITER} "):
             raise DovetailError(
                 f"{self.path} was written by {header.written_by!r} and cannot be continued; name another file"
             )
         if header.version < VERSION:
+            self.kept_reason = "has the format of an earlier release"
             self.kept = self._rename(header.start)
             return None
         return header
@@ -160,18 +163,25 @@ class TraceOutput:
         return self._writer
 
     def _rename(self, start: datetime) -> Path:
-        """Name the file after its start, and open a new one; return the path of the former."""
+        """Name the file after its start, and open a new one; delete those beyond the rotation."""
         stem = self.path.name.removesuffix(SUFFIX)
         suffix = self.path.name[len(stem) :]
-        done = self.path.with_name(f"{stem}-{start:%Y%m%dT%H%M%SZ}{suffix}")
+        done = self._move(self.path.with_name(f"{stem}-{start:%Y%m%dT%H%M%SZ}{suffix}"))
         try:
-            os.replace(self.path, done)
-            self._release()
-            self._acquire()
             self._delete_old(stem, suffix)
         except OSError as error:
             raise self._failed(error) from error
         return done
+
+    def _move(self, new_path: Path) -> Path:
+        """Rename the file, and open a new one; return the path of the former."""
+        try:
+            os.replace(self.path, new_path)
+            self._release()
+            self._acquire()
+        except OSError as error:
+            raise self._failed(error) from error
+        return new_path
 
     def _delete_old(self, stem: str, suffix: str) -> None:
         if not self._rotation.keep:
