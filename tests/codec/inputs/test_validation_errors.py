@@ -337,6 +337,11 @@ spec:
             "spec:",
             "spec.template.spec.kubelet: no such field; it belongs to spec of the EC2NodeClass",
         ),
+        (
+            POOL,
+            "spec:\n  name: default",
+            "spec.name: no such field; it belongs to spec.template.spec.nodeClassRef",
+        ),
         (POOL, "specc: {}\nspec:", "specc: no such field"),
         (
             NODE_CLASS,
@@ -380,6 +385,13 @@ def test_objects_with_generate_name_get_different_names_that_are_equal_in_each_r
     assert names[0] == names[1]
     assert len(set(names[0])) == 2
     assert all(re.fullmatch(r"train-[a-z0-9]{5}-1", name) for name in names[0])
+
+
+def test_thousands_of_generated_names_all_differ() -> None:
+    generated = GENERATED.replace("batch/v1", "v1").replace("Job", "Pod")
+    text = generated.replace("{template: {spec: ", "").replace("]}}}", "]}")
+
+    assert len({pod.name for pod in read_manifest("---\n".join([text] * 5000)).pending}) == 5000
 
 
 def test_a_generated_name_is_checked_like_another() -> None:

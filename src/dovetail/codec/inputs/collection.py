@@ -135,6 +135,7 @@ class _GeneratedNames:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        self._names: set[str] = set()
 
     def complete(self, raw: RawObject) -> RawObject:
         """Return an object with a name, if it has none and a prefix for one."""
@@ -142,11 +143,17 @@ class _GeneratedNames:
         prefix = meta.get("generateName") if isinstance(meta, dict) and not meta.get("name") else None
         if not isinstance(meta, dict) or not isinstance(prefix, str) or not prefix:
             return raw
+        name = self._generate(prefix)
+        while name in self._names:
+            name = self._generate(prefix)
+        self._names.add(name)
+        return msgspec.structs.replace(raw, value={**raw.value, "metadata": {**meta, "name": name}})
+
+    def _generate(self, prefix: str) -> str:
         self._counts[prefix] += 1
         digest = blake2b(f"{prefix}/{self._counts[prefix]}".encode(), digest_size=_SUFFIX_LENGTH).digest()
         suffix = "".join(_SUFFIX_LETTERS[byte % len(_SUFFIX_LETTERS)] for byte in digest)
-        name = prefix[:_MAX_PREFIX_LENGTH] + suffix
-        return msgspec.structs.replace(raw, value={**raw.value, "metadata": {**meta, "name": name}})
+        return prefix[:_MAX_PREFIX_LENGTH] + suffix
 
 
 def _get_duplicate_errors(

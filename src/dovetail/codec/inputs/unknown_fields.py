@@ -67,7 +67,8 @@ def _suggest(field: Field, siblings: Mapping[str, Schema], kind: str) -> str:
 def _find_places(kind: str) -> dict[str, str]:
     """Return field → the only map that has it: of this kind, else of one to which fields have moved."""
     places: dict[str, str] = {}
-    for other in dict.fromkeys((*_KINDS, kind)):
+    # The kind itself is last: its own places count.
+    for other in (*(name for name in _KINDS if name != kind), kind):
         paths: dict[str, list[str]] = {}
         _collect_paths("spec", _SPECS[other], paths)
         end = "" if other == kind else f" of the {other}"
