@@ -112,6 +112,14 @@ def test_nothing_is_suggested_that_would_have_no_node_for_the_pod(tmp_path: Path
     assert not suggestions_for(tmp_path, pod, POOL)
 
 
+def test_no_nodepool_is_suggested_that_claims_to_be_a_node_group(tmp_path: Path) -> None:
+    pods = [a_pod("own", CUDA), a_pod("old", CUDA, select("eks.amazonaws.com/nodegroup: gpu"))]
+
+    (suggestion,) = suggestions_for(tmp_path, *pods, POOL)
+
+    assert "eks.amazonaws.com" not in suggestion
+
+
 def test_the_suggestion_for_a_gpu_is_for_amd64_unless_pods_select_arm64(tmp_path: Path) -> None:
     pods = [a_pod("any", CUDA), a_pod("arm", select("kubernetes.io/arch: arm64"), CUDA)]
 

@@ -325,11 +325,16 @@ def _capacity_types(requirements: Requirements) -> Iterable[str]:
 
 
 def _custom_labels(members: Iterable[_SpecialPod]) -> Iterator[dict[str, Any]]:
-    """Yield requirements on labels that nodes have only by their NodePool, with all values."""
+    """Yield requirements on labels that nodes have only by their NodePool.
+
+    All values that pods list are allowed. Labels of node groups are left out: other
+    tools would take the nodes for theirs.
+    """
     values: dict[str, set[str]] = {}
     for member in members:
         for key in member.requirements:
-            if key not in label_keys.WELL_KNOWN and not label_keys.is_rejected_in_template(key):
+            is_reserved = label_keys.is_rejected_in_template(key) or label_keys.find_origin(key)
+            if key not in label_keys.WELL_KNOWN and not is_reserved:
                 values.setdefault(key, set()).update(_allowed_values(member.requirements, key))
     yield from (_require(key, *values[key]) for key in sorted(values) if values[key])
 
