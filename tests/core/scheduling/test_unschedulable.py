@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from dovetail.core.scheduling.solver import solve
 from dovetail.core.scheduling.unschedulable import find_nodepools_without_types
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
@@ -132,6 +133,17 @@ def test_a_misspelt_value_of_a_label_that_the_nodepool_names_gets_a_hint(
 
     assert reason.constraint is Constraint.REQUIREMENT
     assert says(reason, f"(did you mean {meant!r}?)", "this NodePool has")
+
+
+def test_thousands_of_wrong_values_cost_little_time_and_the_first_get_a_hint() -> None:
+    pool = a_pool(requirements=[("team", "In", [f"team-{number}-name" for number in range(1000)])])
+    pods = [a_pod(f"p{number:04}", node_selector={"team": f"team-{number}-nmae"}) for number in range(100)]
+
+    plan = solve(cluster(pods, [pool]))
+
+    hints = ["did you mean" in unschedulable.reasons[0].message for unschedulable in plan.unschedulable]
+    assert any(hints)
+    assert not all(hints)
 
 
 def test_a_number_is_not_corrected_to_another_one() -> None:

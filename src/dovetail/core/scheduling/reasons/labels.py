@@ -9,6 +9,8 @@ from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import Requirement, RequirementConflict, Requirements, parse_integer
 
 _MIN_SIMILARITY = 0.75
+_MAX_COMPARISONS = 20_000
+"""Pairs of values compared in one plan: some seconds; later values get no suggestion."""
 
 
 class ValueSuggestions:
@@ -18,6 +20,7 @@ class ValueSuggestions:
         self._tables = tables
         self._known: dict[str, frozenset[str]] = {}
         self._hints: dict[tuple[str, str], str] = {}
+        self._comparisons = 0
 
     def suggest(self, requirement: Requirement) -> str:
         """Return the end of a message that names the value that was probably meant."""
@@ -26,7 +29,10 @@ class ValueSuggestions:
         (value,) = requirement.values
         key = (requirement.key, value)
         if key not in self._hints:
-            nearest = _find_nearest(requirement.key, value, self._known_values(requirement.key))
+            known, nearest = self._known_values(requirement.key), None
+            if value not in known and self._comparisons < _MAX_COMPARISONS:
+                self._comparisons += len(known)
+                nearest = _find_nearest(requirement.key, value, known)
             self._hints[key] = f" (did you mean {nearest!r}?)" if nearest else ""
         return self._hints[key]
 
@@ -46,8 +52,8 @@ class ValueSuggestions:
 
 
 def _find_nearest(key: str, value: str, known: Set[str]) -> str | None:
-    """Return the known value that resembles ``value``; None for a known value or a number."""
-    if value in known or parse_integer(value) is not None:
+    """Return the known value that resembles ``value``; None for a number."""
+    if parse_integer(value) is not None:
         return None
     if key in (label_keys.ZONE, label_keys.ZONE_ID):
         # Zones differ in the last character only: another one is no correction of a misspelt name.
