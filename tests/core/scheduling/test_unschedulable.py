@@ -135,6 +135,13 @@ def test_a_misspelt_value_of_a_label_that_the_nodepool_names_gets_a_hint(
     assert says(reason, f"(did you mean {meant!r}?)", "this NodePool has")
 
 
+def test_values_that_yaml_would_not_read_as_text_are_quoted_in_suggestions() -> None:
+    tainted = a_pool(taints=[taint("dedicated", value="true")])
+
+    assert says(the_only_reason(a_pod("p"), tainted), 'operator: Equal, value: "true",')
+    assert says(the_only_reason(a_pod("p", node_selector={"rack": "12"}), a_pool()), '{rack: "12"}')
+
+
 def test_thousands_of_wrong_values_cost_little_time_and_the_first_get_a_hint() -> None:
     pool = a_pool(requirements=[("team", "In", [f"team-{number}-name" for number in range(1000)])])
     pods = [a_pod(f"p{number:04}", node_selector={"team": f"team-{number}-nmae"}) for number in range(100)]

@@ -20,6 +20,7 @@ from dovetail.core.scheduling.reasons.labels import (
     describe_conflict,
     describe_missing_type,
     find_undefined,
+    quote,
     shorten,
 )
 from dovetail.core.scheduling.reasons.topology import (
@@ -346,7 +347,7 @@ def _describe_taints(taints: Sequence[Taint], other: _Reason | None) -> str:
 
 
 def _format_toleration(taint: Taint) -> str:
-    value = f", value: {taint.value}" if taint.value else ""
+    value = f", value: {quote(taint.value)}" if taint.value else ""
     operator = "Equal" if taint.value else "Exists"
     return f"{{key: {taint.key}, operator: {operator}{value}, effect: {taint.effect}}}"
 

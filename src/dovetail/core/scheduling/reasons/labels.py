@@ -1,5 +1,7 @@
 """Label requirements that rule a pod out: wording, with the value that was probably meant."""
 
+import json
+import re
 from collections.abc import Sequence, Set
 from difflib import get_close_matches
 
@@ -8,6 +10,8 @@ from dovetail.core.scheduling.arrays.types import Bools
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import Requirement, RequirementConflict, Requirements, parse_integer
 
+_NOT_TEXT = re.compile(r"true|false|yes|no|on|off|y|n|null|[0-9].*", re.IGNORECASE)
+"""Values of labels and taints that YAML may not read as text without quotes."""
 _MIN_SIMILARITY = 0.75
 _MAX_COMPARISONS = 20_000
 """Pairs of values compared in one plan: some seconds; later values get no suggestion."""
@@ -83,7 +87,7 @@ def describe_conflict(
         requirements[key].complement or label_keys.is_rejected_in_template(key) for key in undefined
     ):
         return f"{message}; nodes of this NodePool do not have {'it' if len(undefined) == 1 else 'them'}"
-    labels = ", ".join(f"{key}: {value}" for key, value in values.items())
+    labels = ", ".join(f"{key}: {quote(value)}" for key, value in values.items())
     return f"{message}; would match if spec.template.metadata.labels of this NodePool had {{{labels}}}"
 
 
@@ -121,6 +125,11 @@ def describe_missing_type(
     shown = shorten(sorted(table.label_values(requirement.key, root_rows)), 8)
     hint = suggestions.suggest(requirement)
     return f"requires {requirement}{hint}; types of this NodePool have {shown or 'no such label'}"
+
+
+def quote(value: str) -> str:
+    """Return a label or taint value as YAML text."""
+    return json.dumps(value) if _NOT_TEXT.fullmatch(value) else value
 
 
 def shorten(names: list[str], limit: int) -> str:
