@@ -394,6 +394,12 @@ def test_thousands_of_generated_names_all_differ() -> None:
     assert len({pod.name for pod in read_manifest("---\n".join([text] * 5000)).pending}) == 5000
 
 
+def test_a_generate_name_that_is_no_text_is_named() -> None:
+    (error,) = validation_errors(GENERATED.replace("train-", "5"))
+
+    assert str(error).endswith("metadata.generateName: must be text")
+
+
 def test_a_generated_name_is_checked_like_another() -> None:
     (error,) = validation_errors(GENERATED.replace("train-", "Train_"))
 

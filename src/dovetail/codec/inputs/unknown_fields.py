@@ -65,15 +65,12 @@ def _suggest(field: Field, siblings: Mapping[str, Schema], kind: str) -> str:
 
 @lru_cache
 def _find_places(kind: str) -> dict[str, str]:
-    """Return field → the only map that has it: of this kind, else of one to which fields have moved."""
-    places: dict[str, str] = {}
-    # The kind itself is last: its own places count.
-    for other in (*(name for name in _KINDS if name != kind), kind):
-        paths: dict[str, list[str]] = {}
-        _collect_paths("spec", _SPECS[other], paths)
-        end = "" if other == kind else f" of the {other}"
-        places |= {name: f"{parents[0]}{end}" for name, parents in paths.items() if len(parents) == 1}
-    return places
+    """Return field → the only map of the kind that has it, or the spec of one to which fields moved."""
+    others = [other for other in _KINDS if other != kind]
+    places = {name: f"spec of the {other}" for other in others for name in _SPECS[other]["properties"]}
+    paths: dict[str, list[str]] = {}
+    _collect_paths("spec", _SPECS[kind], paths)
+    return places | {name: parents[0] for name, parents in paths.items() if len(parents) == 1}
 
 
 def _collect_paths(path: str, schema: Schema, paths: dict[str, list[str]]) -> None:

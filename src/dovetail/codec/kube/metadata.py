@@ -79,6 +79,9 @@ def _check_name(meta: Field) -> None:
     name = meta["name"]
     if name.value is None or name.value == "":
         generated = meta["generateName"].value
+        if generated is not None and not isinstance(generated, str):
+            meta["generateName"].add_error("must be text")
+            return
         hint = "; generateName is for the API server, give a name here" if generated else ""
         if meta.parent is not None and meta.parent.has_value("name"):
             hint = "; indent name, which is beside metadata, below it"
