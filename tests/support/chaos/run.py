@@ -14,8 +14,11 @@ from tests.support.chaos.load import Load
 from tests.support.chaos.network import ErrorRates
 
 RATES = {"throttled": 0.20, "lost": 0.10, "no_capacity": 0.05}
-_RECOVERY = timedelta(minutes=10)
-"""Until all pods run, once faults and kills have stopped."""
+_RECOVERY = timedelta(minutes=20)
+"""Until all pods run, once faults and kills have stopped.
+
+A NodeClaim whose instance was lost before its registration is deleted after 15 minutes.
+"""
 _SCALE_DOWN = timedelta(minutes=15)
 """Until nothing is left of the load."""
 _DELETION = timedelta(minutes=5)
