@@ -41,6 +41,7 @@ def test_built_in_names_need_no_plugin() -> None:
         ("karpenter:k=2", "policy 'karpenter' takes no options"),
         ("payback:prize=1", "policy 'payback' has no option 'prize'; did you mean 'price'?"),
         ("payback:price", "policy 'payback': 'price' is not OPTION=VALUE"),
+        ("payback:price=1:price=2", "policy 'payback': option 'price' is given twice"),
         ("payback:price=abc", "policy 'payback': price=abc: expected a number"),
         ("payback:price=-5", "policy 'payback': price=-5: expected a number >= 0.0"),
         ("payback:hours=nan", "policy 'payback': hours=nan: expected a number >= 0.0"),

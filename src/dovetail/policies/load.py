@@ -93,7 +93,7 @@ def load_plugin(text: str) -> Callable[[Offer], Iterable[Move]]:
     if not isinstance(point, EntryPoint):
         raise PolicyLoadError(f"policy {text!r} is built in")
     name, *options = text.split(":")
-    given = dict(_split_option(name, option) for option in options)
+    given = _split_options(name, options)
     try:
         factory = point.load()
     except Exception as error:
@@ -112,11 +112,16 @@ def load_plugin(text: str) -> Callable[[Offer], Iterable[Move]]:
     return plugin
 
 
-def _split_option(policy: str, text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise PolicyLoadError(f"policy {policy!r}: {text!r} is not OPTION=VALUE")
-    return name, value
+def _split_options(policy: str, options: Iterable[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for text in options:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise PolicyLoadError(f"policy {policy!r}: {text!r} is not OPTION=VALUE")
+        if name in given:
+            raise PolicyLoadError(f"policy {policy!r}: option {name!r} is given twice")
+        given[name] = value
+    return given
 
 
 def _convert_options(policy: str, factory: type, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
