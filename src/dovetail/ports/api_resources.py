@@ -139,10 +139,7 @@ MUTATING_WEBHOOKS = msgspec.structs.replace(
     VALIDATING_WEBHOOKS, plural="mutatingwebhookconfigurations", kind="MutatingWebhookConfiguration"
 )
 VALIDATING_POLICY_BINDINGS = msgspec.structs.replace(
-    VALIDATING_WEBHOOKS,
-    plural="validatingadmissionpolicybindings",
-    kind="ValidatingAdmissionPolicyBinding",
-    categories=(),
+    VALIDATING_WEBHOOKS, plural="validatingadmissionpolicybindings", kind="ValidatingAdmissionPolicyBinding"
 )
 VALIDATING_POLICIES = msgspec.structs.replace(
     VALIDATING_POLICY_BINDINGS,

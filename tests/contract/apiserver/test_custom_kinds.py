@@ -36,6 +36,8 @@ SPEC = {
     },
 }
 
+INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
 
 def eventually(attempt: Callable[[], T]) -> T:
     """Return the result once a definition is served; a real server needs a moment."""
@@ -47,11 +49,12 @@ def eventually(attempt: Callable[[], T]) -> T:
     return attempt()
 
 
-def a_definition(server: Subject, spec: Object) -> Object:
+def a_definition(server: Subject, spec: Object, root: Object | None = None) -> Object:
     """A definition of widgets in a group of their own."""
     group = server.unique("widgets").replace("-", "") + ".example.com"
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}}
+    properties = {"spec": spec, "status": {"type": "object"}}
+    schema = {"type": "object", "properties": properties, **(root or {})}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     more = {"subresources": {"status": {}}, "selectableFields": [{"jsonPath": ".spec.colour"}]}
     return {
@@ -185,12 +188,12 @@ def test_the_deletion_of_a_definition_deletes_its_objects(server: Subject, widge
         ),
         ({"type": "array"}, "properties[spec].items: Required value: must be specified"),
         (
-            {"type": "object", "anyOf": [{"properties": {"a": {"minimum": 1}}}]},
-            "properties[spec].properties[a]: Required value: because it is defined in",
-        ),
-        (
             {"type": "string", "anyOf": [{"type": "string"}]},
             "properties[spec].anyOf[0].type: Forbidden: must be empty to be structural",
+        ),
+        (
+            {"type": "string", "oneOf": INTEGER_OR_STRING},
+            "properties[spec].oneOf[1].type: Forbidden: must be empty to be structural",
         ),
     ],
 )
@@ -201,8 +204,24 @@ def test_a_schema_that_is_not_structural_is_rejected(server: Subject, spec: Obje
     assert error in str(rejected.value)
 
 
-def test_a_field_that_is_an_integer_or_a_string_is_structural(server: Subject) -> None:
-    either = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+def test_nested_validation_of_a_field_without_schema_is_rejected_at_the_root_only(server: Subject) -> None:
+    nested = {"anyOf": [{"properties": {"a": {"minimum": 1}}}]}
+    definition = a_definition(server, {"type": "object", **nested})
+
+    server.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    server.delete(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
+    with pytest.raises(Invalid) as rejected:
+        server.create(CUSTOM_RESOURCE_DEFINITIONS, a_definition(server, {"type": "object"}, root=nested))
+
+    assert "properties[a]: Required value: because it is defined in" in str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    "validation",
+    [{}, {"anyOf": INTEGER_OR_STRING}, {"allOf": [{"anyOf": INTEGER_OR_STRING}, {"pattern": "^[0-9]+%?$"}]}],
+)
+def test_a_field_that_is_an_integer_or_a_string_is_structural(server: Subject, validation: Object) -> None:
+    either = {**validation, "x-kubernetes-int-or-string": True}
     definition = a_definition(server, {"type": "object", "properties": {"port": either}})
 
     server.create(CUSTOM_RESOURCE_DEFINITIONS, definition)

@@ -39,7 +39,11 @@ _ONLY_OUTSIDE: Final = {
 
 def validate_structural(schema: Schema, path: str) -> Iterator[FieldError]:
     """Yield an error for every rule that a schema breaks, in the order of their paths."""
-    yield from sorted(_validate(schema, "root", path), key=lambda error: (error[0], error[2]))
+    errors = [*_validate(schema, "root", path)]
+    # As in the API server, fields below the root may lack what their own nested validations name.
+    for nested, nested_path in _nested(schema, path):
+        errors += _find_missing(nested, schema, path, nested_path)
+    yield from sorted(errors, key=lambda error: (error[0], error[2]))
 
 
 def _validate(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
@@ -55,9 +59,29 @@ def _validate(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
     if isinstance(additional, Mapping):
         yield from _validate(additional, "field", f"{path}.additionalProperties")
     yield from _validate_type(schema, level, path)
-    for nested, nested_path in _nested(schema, path):
+    for nested, nested_path in _nested(_drop_integer_or_string(schema), path):
         yield from _validate_nested(nested, nested_path)
-        yield from _find_missing(nested, schema, path, nested_path)
+
+
+def _drop_integer_or_string(schema: Schema) -> Schema:
+    """Return a schema without ``anyOf`` an integer or a string, which may have types.
+
+    ``allOf`` may begin with it.
+    """
+    if _is_integer_or_string(schema):
+        schema = _drop_any_of(schema)
+    first, *others = list(schema.get("allOf") or ()) or [None]
+    if isinstance(first, Mapping) and _is_integer_or_string(first):
+        return {**schema, "allOf": [_drop_any_of(first), *others]}
+    return schema
+
+
+def _is_integer_or_string(schema: Schema) -> bool:
+    return list(schema.get("anyOf") or ()) == _INT_OR_STRING_TYPES
+
+
+def _drop_any_of(schema: Schema) -> Schema:
+    return {name: value for name, value in schema.items() if name != "anyOf"}
 
 
 def _validate_type(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
@@ -103,15 +127,9 @@ def _find_missing(validation: Schema, schema: Any, path: str, source: str) -> It
 
 
 def _nested(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
-    """Yield the schemas and paths of ``allOf``, ``anyOf``, ``oneOf`` and ``not``.
-
-    Not those that say that a value is an integer or a string: they may have types.
-    """
+    """Yield the schemas and paths of ``allOf``, ``anyOf``, ``oneOf`` and ``not``."""
     for name in _JUNCTORS:
-        schemas = list(schema.get(name) or ())
-        if name == "anyOf" and schemas == _INT_OR_STRING_TYPES:
-            continue
-        for index, nested in enumerate(schemas):
+        for index, nested in enumerate(schema.get(name) or ()):
             if isinstance(nested, Mapping):
                 yield nested, f"{path}.{name}[{index}]"
     if isinstance(schema.get("not"), Mapping):
